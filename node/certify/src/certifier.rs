@@ -1,7 +1,7 @@
 //! The certifier: a state machine over executed headers, shares and certificates.
 
 use crate::{
-    Share, VerifiedCertificate,
+    Share, VerifiedCertificate, WeakCertificate,
     keys::{Keys, Signature},
 };
 use corniche_engine::Committee;
@@ -152,17 +152,32 @@ impl Certifier {
         }
     }
 
-    /// Our shares of blocks without a certificate: for a validator that just connected, who may have missed them.
+    /// The highest block above our newest, at most at `through`, that [`WeakCertificate`] vouches for. Verifies signatures: one aggregate,
+    /// unless a validator lies for the first time.
+    pub fn weak_certificate(&mut self, through: Height) -> Option<WeakCertificate> {
+        if self.diverged {
+            return None;
+        }
+        let above = self.newest().next();
+        let heights: Vec<Height> = self.shares.range(above..).map(|(height, _)| *height).filter(|at| *at <= through).collect();
+        heights.into_iter().rev().find_map(|height| {
+            let candidates: BTreeSet<B256> = self.received(height).map(|(_, received)| received.header_hash).collect();
+            let validity = self.committee.validity();
+            candidates.into_iter().find_map(|header_hash| self.aggregate(height, header_hash, validity)).map(WeakCertificate)
+        })
+    }
+
+    /// The highest block that another validator says it executed, if it is above our newest.
+    pub fn newest_share(&self) -> Option<Height> {
+        self.shares.last_key_value().map(|(height, _)| *height).filter(|height| *height > self.newest())
+    }
+
+    /// Our shares of the newest [`SHARES_AHEAD`] blocks without a certificate: for a validator that may have missed them.
     pub fn own_shares(&self) -> Vec<Bytes> {
         let newest = self.executed.keys().rev().take(SHARES_AHEAD as usize);
         let mut heights: Vec<Height> = newest.copied().collect();
         heights.reverse();
         heights.into_iter().filter_map(|height| self.own_share(height)).collect()
-    }
-
-    /// Our share of the newest block, if it has no certificate.
-    pub fn newest_own_share(&self) -> Option<Bytes> {
-        self.executed.keys().next_back().and_then(|height| self.own_share(*height))
     }
 
     fn own_share(&self, height: Height) -> Option<Bytes> {
@@ -172,8 +187,12 @@ impl Certifier {
     }
 
     fn is_near(&self, height: Height) -> bool {
-        let newest = self.certified.max(self.newest_executed.unwrap_or_default());
-        height.0 <= newest.0.saturating_add(SHARES_AHEAD)
+        height.0 <= self.newest().0.saturating_add(SHARES_AHEAD)
+    }
+
+    /// The newest block that we executed or know a certificate of.
+    fn newest(&self) -> Height {
+        self.certified.max(self.newest_executed.unwrap_or_default())
     }
 
     /// Makes a certificate for `height` if a quorum signed one header of it, whichever; a header other than ours is found out
@@ -185,17 +204,18 @@ impl Certifier {
         let mut candidates: BTreeSet<B256> = self.executed.get(&height).map(|own| own.hash).into_iter().collect();
         candidates.extend(self.received(height).map(|(_, received)| received.header_hash));
         for header_hash in candidates {
-            if let Some(certificate) = self.aggregate(height, header_hash) {
+            if let Some(certificate) = self.aggregate(height, header_hash, self.committee.quorum()) {
                 return self.apply(certificate);
             }
         }
     }
 
-    /// Combines first and verifies once; looks at single shares only when that fails, and then never again for the same ones.
-    fn aggregate(&mut self, height: Height, header_hash: B256) -> Option<Certificate> {
+    /// Combines first and verifies once; looks at single shares only when that fails, and then never again for the same ones. `None` with
+    /// fewer than `threshold` signers.
+    fn aggregate(&mut self, height: Height, header_hash: B256, threshold: usize) -> Option<Certificate> {
         loop {
             let signers = self.signers(height, header_hash);
-            if signers.len() < self.committee.quorum() {
+            if signers.len() < threshold {
                 return None;
             }
             let message = self.signed_bytes(height, header_hash);
@@ -223,9 +243,11 @@ impl Certifier {
         signers.filter_map(|(from, received)| Some((*from, received.as_ref()?)))
     }
 
-    /// Everyone who says they signed this header, ourselves included.
+    /// Everyone who says they signed this header, ourselves included. An unchecked share of a validator that lied since does not count:
+    /// it could spoil one aggregate more.
     fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, Signature> {
-        let signed = self.received(height).filter(|(_, received)| received.header_hash == header_hash);
+        let counts = |from: &ValidatorIndex, share: &Received| share.verified || !self.suspects.contains(from);
+        let signed = self.received(height).filter(|(from, share)| share.header_hash == header_hash && counts(from, share));
         let mut signers: BTreeMap<_, _> = signed.map(|(from, received)| (from, received.signature)).collect();
         let own_header = self.executed.get(&height).filter(|header| header.hash == header_hash);
         if let (Some(own), Some(signature)) = (&self.keys.own, own_header.and_then(|header| header.signature)) {

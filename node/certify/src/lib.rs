@@ -4,6 +4,7 @@
 //! executed(height, hash) ─▶ own share ─▶ Broadcast
 //!                                             share(from, bytes) ─▶ a quorum agrees ─▶ aggregate, verify once ─▶ Certified
 //!                                             certificate(learned) ────────────────────────────────────────────▶ Certified
+//!                                             share(from, bytes) ─▶ f + 1 agree ─▶ aggregate, verify once ─▶ weak_certificate
 //! ```
 //! A validator signs the header it executed; [`Certifier`] gathers others' shares and makes a certificate as soon as a
 //! quorum signed the same header. A full node signs nothing and only compares certificates with what it executed.
@@ -14,9 +15,12 @@
 //!   the fault model allows are faulty, or we have a bug. Nothing after it is certified.
 //! - Learned certificates were verified before they come here ([`VerifiedCertificate`]), on whichever thread.
 //! - One certificate covers all ancestors, so heights only grow and everything at or below the newest is forgotten.
+//! - A [`WeakCertificate`] (f + 1 shares) shows a validator that lags which block is right. It certifies nothing: it changes no state
+//!   here, and no `Certified` follows from it (decision 0019).
 //! - Memory is bounded: per validator one share a height, [`SHARES_AHEAD`] heights ahead, and no share is verified before a
-//!   quorum agrees. Whoever once sent a share that does not verify has every later one checked on arrival, one a height, so
-//!   a faulty validator spoils at most one aggregate and costs us at most one check a height.
+//!   quorum agrees or a validator that lags asks. Whoever once sent a share that does not verify has every later one checked on
+//!   arrival, one a height, and the unchecked ones from before do not count. So a faulty validator spoils at most one aggregate
+//!   and costs us at most one check a height.
 //!
 //! We chose against a certificate for every height: under load a later one often completes first, and it says as much.
 
@@ -28,4 +32,4 @@ mod verified;
 pub use certifier::{Certifier, Output, SHARES_AHEAD};
 pub use keys::{Keys, Signature, Signatures, Signer};
 pub use share::Share;
-pub use verified::{CertificateVerifier, VerifiedCertificate};
+pub use verified::{CertificateVerifier, VerifiedCertificate, WeakCertificate};

@@ -3,7 +3,7 @@
 use crate::keys::{Keys, Signature, Signatures};
 use corniche_crypto::check_claim;
 use corniche_engine::Committee;
-use corniche_types::Certificate;
+use corniche_types::{B256, Certificate, Height, ValidatorIndex};
 use std::{ops::Deref, sync::Arc};
 
 /// A certificate that a quorum of the committee signed. Only [`CertificateVerifier`] makes one from bytes of others.
@@ -21,6 +21,32 @@ impl Deref for VerifiedCertificate {
 
     fn deref(&self) -> &Certificate {
         &self.0
+    }
+}
+
+/// Shares of f + 1 validators on one header. At least one of them is honest and executed the block, so the block is right; but it is not
+/// final: only a quorum's [`VerifiedCertificate`] is. So this is a type of its own, it never leaves the node, and it does not raise the
+/// certified height.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeakCertificate(pub(crate) Certificate);
+
+impl WeakCertificate {
+    pub fn height(&self) -> Height {
+        self.0.height
+    }
+
+    pub fn header_hash(&self) -> B256 {
+        self.0.header_hash
+    }
+
+    /// Validators that executed this block, if they are honest. `committee_size` is that of the certifier's committee.
+    pub fn signers(&self, committee_size: usize) -> Vec<ValidatorIndex> {
+        self.0.signers.signers(committee_size).expect("invariant: the certifier made this bitmap")
+    }
+
+    /// What to remember after a divergence. It does not verify as a certificate.
+    pub fn into_evidence(self) -> Certificate {
+        self.0
     }
 }
 

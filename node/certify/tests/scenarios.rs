@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use corniche_certify::{Output, SHARES_AHEAD};
+use corniche_certify::{Certifier, Output, SHARES_AHEAD};
 use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex};
 
 const V1: ValidatorIndex = ValidatorIndex(1);
@@ -278,7 +278,69 @@ fn after_a_restart_the_uncertified_blocks_are_signed_again() {
     let shares = [share(4, 0, 6, header(6)), share(4, 0, 7, header(7))];
     assert_eq!(drain(&mut certifier), shares.clone().map(Output::Broadcast));
     assert_eq!(certifier.own_shares(), shares, "for a validator that connects later");
-    assert_eq!(certifier.newest_own_share(), Some(shares[1].clone()));
+}
+
+/// Validator 0 of four has executed block 1 and lags.
+fn lagging() -> Certifier {
+    let mut certifier = validator(4, 0);
+    certifier.executed(Height(1), header(1));
+    drain(&mut certifier);
+    certifier
+}
+
+#[test]
+fn shares_of_one_more_than_may_be_faulty_vouch_for_a_block_and_certify_nothing() {
+    let mut certifier = lagging();
+    certifier.share(V1, share(4, 1, 3, header(3)));
+    certifier.share(V2, share(4, 2, 4, header(4)));
+    assert_eq!(certifier.weak_certificate(Height(65)), None, "one may be faulty");
+    certifier.share(V2, share(4, 2, 3, header(3)));
+    certifier.share(V1, share(4, 1, 5, header(5)));
+    certifier.share(V3, share(4, 3, 5, header(5)));
+    let weak = certifier.weak_certificate(Height(65)).unwrap();
+    assert_eq!((weak.height(), weak.header_hash(), weak.signers(4)), (Height(5), header(5), vec![V1, V3]), "the highest");
+    assert_eq!(certifier.weak_certificate(Height(4)).unwrap().height(), Height(3), "the highest that is allowed");
+    assert_eq!((drain(&mut certifier), certifier.certified()), (vec![], Height(0)));
+    assert_eq!(verifier(4).verify(weak.into_evidence()), None, "nobody takes it for a certificate");
+    // What is executed needs nobody to vouch for it.
+    (2..=5).for_each(|height| certifier.executed(Height(height), header(height)));
+    assert_eq!(certifier.weak_certificate(Height(65)), None);
+}
+
+#[test]
+fn shares_on_different_headers_vouch_for_nothing() {
+    let mut certifier = lagging();
+    certifier.share(V1, share(4, 1, 2, header(2)));
+    certifier.share(V2, share(4, 2, 2, OTHER));
+    assert_eq!(certifier.weak_certificate(Height(65)), None);
+    // A third makes one of them right, whatever the other's sender signs.
+    certifier.share(V3, share(4, 3, 2, header(2)));
+    assert_eq!(certifier.weak_certificate(Height(65)).unwrap().header_hash(), header(2));
+}
+
+#[test]
+fn a_quorum_on_a_block_that_was_not_executed_is_no_more_than_a_weak_certificate() {
+    let mut certifier = lagging();
+    for (from, signer) in [(V1, 1), (V2, 2), (V3, 3)] {
+        certifier.share(from, share(4, signer, 2, header(2)));
+    }
+    assert_eq!(certifier.weak_certificate(Height(65)).unwrap().signers(4).len(), 3);
+    assert_eq!((drain(&mut certifier), certifier.certified()), (vec![], Height(0)));
+}
+
+#[test]
+fn false_shares_vouch_for_nothing_and_spoil_one_aggregate() {
+    let mut certifier = lagging();
+    let lie = |height| false_share(4, 1, height, header(height));
+    (2..=60).for_each(|height| certifier.share(V1, lie(height)));
+    (2..=60).for_each(|height| certifier.share(V2, share(4, 2, height, header(height))));
+    assert_eq!(certifier.weak_certificate(Height(65)), None);
+    let accused = Output::Accuse { validator: V1, evidence: lie(60) };
+    assert_eq!(drain(&mut certifier), [accused], "the others of its shares are not looked at");
+    // What it signs truly later counts.
+    certifier.share(V1, share(4, 1, 61, header(61)));
+    certifier.share(V2, share(4, 2, 61, header(61)));
+    assert_eq!(certifier.weak_certificate(Height(65)).unwrap().height(), Height(61));
 }
 
 #[test]

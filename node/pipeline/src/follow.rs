@@ -1,9 +1,10 @@
-//! Following blocks that others certified: what a full node always does and a validator does when it has fallen behind.
+//! Following blocks that others certified: what a full node always does and a validator does when it has fallen behind. A validator also
+//! follows blocks that a [`WeakCertificate`] vouches for.
 
-use crate::message::{FollowedBlock, PART_BYTES, Part, Response};
+use crate::message::{FollowedBlock, PART_BYTES, Part, Request, Response};
 use crate::words::NodeKey;
-use corniche_certify::VerifiedCertificate;
-use corniche_types::{B256, Block, Certificate, Header, Height, TimestampMs, header_hash, wire};
+use corniche_certify::{VerifiedCertificate, WeakCertificate};
+use corniche_types::{B256, Block, Certificate, Header, Height, ProtocolRules, TimestampMs, header_hash, wire};
 use std::collections::BTreeMap;
 
 /// A request that was not answered by then has failed.
@@ -17,8 +18,13 @@ const RETRY_MS: u64 = 500;
 /// Longest such pause. A quorum of validators is correct, so one that fails is probably only out of reach.
 const VALIDATOR_PAUSE_MS: u64 = 4_000;
 const GUEST_PAUSE_MS: u64 = 60_000;
-/// Most bytes of one block. Blocks under the newest rules have about 10 MiB at most, earlier ones had no bound.
+/// A block that comes in parts has to come within [`REQUEST_MS`] and this for each part.
+const PART_MS: u64 = 1_000;
+/// Most bytes of one block under rules that do not bound it.
 const MAX_BLOCK_BYTES: u64 = 256 << 20;
+/// An encoded block has at most so many times the bytes that the rules allow its transactions: the shortest that count have 64 bytes, and
+/// take up to 90 in the ordering record.
+const ENCODED_RATIO: u64 = 4;
 
 /// Chooses peers to ask for blocks. Validators come first: connecting as anybody else costs nothing.
 #[derive(Default)]
@@ -26,16 +32,17 @@ pub struct Follower {
     claims: BTreeMap<NodeKey, Claim>,
     /// At most one for each peer.
     requests: BTreeMap<NodeKey, Pending>,
-    /// The next block, if it is too large for one answer.
-    large: Option<LargeBlock>,
+    /// The next block, if it is too large for one answer: what each peer that was asked for it has sent.
+    large: BTreeMap<NodeKey, LargeBlock>,
 }
 
-/// A block that comes in parts, all from one peer.
+/// A block that comes in parts from one peer.
 struct LargeBlock {
-    peer: NodeKey,
-    /// Certified.
+    /// When its first part was asked for.
+    begun: TimestampMs,
+    /// Proven.
     header: Header,
-    certificate: VerifiedCertificate,
+    proof: Proof,
     length: u64,
     received: Vec<u8>,
 }
@@ -50,8 +57,52 @@ pub enum Problem {
     Fault(String),
 }
 
-/// Blocks of which the last is certified, or an ancestor of the certified one.
-type Certified = (Vec<FollowedBlock>, VerifiedCertificate);
+impl From<String> for Problem {
+    fn from(fault: String) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(fault: &str) -> Self {
+        Self::Fault(fault.into())
+    }
+}
+
+/// Blocks that are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub from: Height,
+    /// Height of the weak certificate that covers them; `None`: a peer knows a certificate.
+    pub through: Option<Height>,
+}
+
+/// What followed blocks have to continue, and may be proven by besides a certificate.
+#[derive(Clone, Copy)]
+pub struct Next<'a> {
+    pub height: Height,
+    pub parent: B256,
+    pub weak: Option<&'a WeakCertificate>,
+    pub rules: &'static ProtocolRules,
+}
+
+impl Next<'_> {
+    /// Most bytes of the encoded block.
+    fn max_bytes(&self) -> u64 {
+        self.rules.max_block_bytes.saturating_mul(ENCODED_RATIO).min(MAX_BLOCK_BYTES)
+    }
+}
+
+/// Why blocks are right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    Certificate(VerifiedCertificate),
+    /// The weak certificate of [`Next`].
+    Weak,
+}
+
+/// Blocks of which the last, or a descendant of it, is proven.
+type Proven = (Vec<FollowedBlock>, Proof);
 
 /// A connected peer.
 #[derive(Default)]
@@ -59,6 +110,8 @@ struct Claim {
     validator: bool,
     /// The highest height that it says is certified.
     height: Height,
+    /// The highest height of a weak certificate that it signed.
+    executed: Height,
     /// Requests that failed since the last useful answer; one if that was a slow one.
     failures: u32,
     not_before: TimestampMs,
@@ -71,10 +124,10 @@ struct Pending {
     at: TimestampMs,
 }
 
-impl Pending {
-    fn until(&self) -> TimestampMs {
-        TimestampMs(self.at.0 + REQUEST_MS)
-    }
+/// When a request has failed: nothing came for it, or not enough of the block that it is for a part of.
+fn until(large: Option<&LargeBlock>, request: &Pending) -> TimestampMs {
+    let answer = TimestampMs(request.at.0 + REQUEST_MS);
+    large.map_or(answer, |large| large.until().min(answer))
 }
 
 impl Claim {
@@ -98,7 +151,7 @@ impl Follower {
 
     /// Nothing more comes from this peer. Returns its request.
     fn give_up(&mut self, peer: &NodeKey) -> Option<Pending> {
-        self.large.take_if(|large| large.peer == *peer);
+        self.large.remove(peer);
         self.requests.remove(peer)
     }
 
@@ -109,52 +162,76 @@ impl Follower {
         }
     }
 
+    /// `peer` signed the weak certificate for `height`.
+    pub fn signed(&mut self, peer: &NodeKey, height: Height) {
+        if let Some(claim) = self.claims.get_mut(peer) {
+            claim.executed = claim.executed.max(height);
+        }
+    }
+
+    /// Whether a connected peer says that it executed this block.
+    pub fn has_signer(&self, height: Height) -> bool {
+        self.claims.values().any(|claim| claim.executed >= height)
+    }
+
     /// The highest height somebody claims.
     pub fn target(&self) -> Height {
         self.claims.values().map(|claim| claim.height).max().unwrap_or_default()
     }
 
-    /// Chooses a peer to ask for blocks from `from` on, and the offset to ask for; `None` while enough are asked or nobody can help
-    /// now.
-    pub fn ask(&mut self, now: TimestampMs, from: Height) -> Option<(NodeKey, u64)> {
+    /// Chooses a peer to ask for what is missing; `None` while enough are asked or nobody can help now.
+    pub fn ask(&mut self, now: TimestampMs, missing: Missing) -> Option<(NodeKey, Request)> {
+        let Missing { from, through } = missing;
         self.expire(now);
-        self.large.take_if(|large| large.header.number != from.0);
-        let (peer, offset) = match &self.large {
-            Some(large) if self.requests.contains_key(&large.peer) => return None,
-            Some(large) => (large.peer, large.received.len() as u64),
-            None => (self.choose(now, from)?, 0),
+        self.large.retain(|_, large| large.header.number == from.0);
+        let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer));
+        let (peer, offset) = match next_part {
+            Some((peer, large)) => (*peer, large.received.len() as u64),
+            None => (self.choose(now, missing)?, 0),
         };
         self.claims.get_mut(&peer)?.asked = now;
         self.requests.insert(peer, Pending { from, at: now });
-        Some((peer, offset))
+        let request = match through {
+            None => Request::Blocks { from, offset },
+            Some(through) => Request::Executed { from, through, offset },
+        };
+        Some((peer, request))
     }
 
     /// Validators before others, then the one with fewer failures, then in turn.
-    fn choose(&self, now: TimestampMs, from: Height) -> Option<NodeKey> {
-        if self.may_ask_at(from).is_none_or(|at| now < at) {
+    fn choose(&self, now: TimestampMs, missing: Missing) -> Option<NodeKey> {
+        if self.may_ask_at(missing.from).is_none_or(|at| now < at) {
             return None;
         }
-        let ready = self.able(from).filter(|(_, claim)| claim.not_before <= now);
+        let ready = self.able(missing).filter(|(_, claim)| claim.not_before <= now);
         ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked)).map(|(peer, _)| *peer)
     }
 
-    /// Peers that have blocks from `from` on and owe no answer.
-    fn able(&self, from: Height) -> impl Iterator<Item = (&NodeKey, &Claim)> {
-        self.claims.iter().filter(move |(peer, claim)| claim.height >= from && !self.requests.contains_key(*peer))
+    /// Peers that have what is missing and owe no answer.
+    fn able(&self, missing: Missing) -> impl Iterator<Item = (&NodeKey, &Claim)> {
+        let has_it = move |claim: &Claim| match missing.through {
+            None => claim.height >= missing.from,
+            Some(through) => claim.executed >= through,
+        };
+        self.claims.iter().filter(move |(peer, claim)| has_it(claim) && !self.requests.contains_key(*peer))
     }
 
-    /// When one more may be asked for these blocks; `None`: not before a request ends.
+    /// When one more may be asked for these blocks: all that were are slow by then. `None`: not before a request ends.
     fn may_ask_at(&self, from: Height) -> Option<TimestampMs> {
-        let of_these = self.requests.values().filter(|request| request.from == from);
-        let comes_in_parts = self.large.as_ref().is_some_and(|large| large.header.number == from.0);
-        if comes_in_parts || of_these.clone().count() >= PARALLEL {
+        let of_these = self.requests.iter().filter(|(_, request)| request.from == from);
+        if of_these.clone().count() >= PARALLEL {
             return None;
         }
-        Some(of_these.map(|request| TimestampMs(request.at.0 + HEDGE_MS)).max().unwrap_or_default())
+        let slow_at = |(peer, request): (&NodeKey, &Pending)| {
+            let whole = self.large.get(peer).map(|large| large.begun.0 + REQUEST_MS);
+            TimestampMs(whole.unwrap_or(u64::MAX).min(request.at.0 + HEDGE_MS))
+        };
+        Some(of_these.map(slow_at).max().unwrap_or_default())
     }
 
     fn expire(&mut self, now: TimestampMs) {
-        let expired: Vec<_> = self.requests.extract_if(.., |_, request| request.until() <= now).collect();
+        let expired: Vec<_> =
+            self.requests.extract_if(.., |peer, request| until(self.large.get(peer), request) <= now).collect();
         for (peer, request) in expired {
             self.give_up(&peer);
             if let Some(claim) = self.claims.get_mut(&peer) {
@@ -191,18 +268,18 @@ impl Follower {
         }
     }
 
-    /// Takes the answer to a request for blocks that continue our chain (next height `from`, parent hash `parent`). `None` when
-    /// more parts are to be asked for.
+    /// Takes the answer to a request for the blocks that continue our chain. `None` when more parts are to be asked for.
     pub fn receive(
         &mut self,
         now: TimestampMs,
         peer: NodeKey,
         mut response: Response,
-        (from, parent): (Height, B256),
+        next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Option<Certified>, Problem> {
-        let of_another = self.large.as_ref().is_some_and(|large| large.peer != peer) && response.part.is_some();
-        if of_another || response.first().is_some_and(|first| first != from) {
+    ) -> Result<Option<Proven>, Problem> {
+        let first = response.first();
+        let of_past = first.is_none() && response.part.is_some() && !self.large.contains_key(&peer);
+        if of_past || first.is_some_and(|first| first != next.height) {
             self.late(now, &peer, &response);
             return Err(Problem::Late);
         }
@@ -210,15 +287,17 @@ impl Follower {
             return Err(Problem::Nothing);
         }
         let asked = self.requests.remove(&peer);
-        let problem = |fault| if asked.is_some() { Problem::Fault(fault) } else { Problem::Nothing };
+        let problem = |problem| if asked.is_some() { problem } else { Problem::Nothing };
         let received = match response.part.take() {
-            None => check_blocks(&response, from, parent, verify).map(|certificate| Some((response.blocks, certificate))),
+            None => check_blocks(&response, next, verify).map(|proof| Some((response.blocks, proof))),
             Some(part) => {
-                let expected = self.large.as_ref().map_or(0, |large| large.received.len() as u64);
-                if asked.is_none() || part.offset != expected {
-                    return Err(Problem::Nothing);
+                let expected = self.large.get(&peer).map_or(0, |large| large.received.len() as u64);
+                match &asked {
+                    Some(asked) if part.offset == expected => {
+                        self.receive_part((peer, asked.at), &response, &part, next, verify)
+                    }
+                    _ => return Err(Problem::Nothing),
                 }
-                self.receive_part(peer, &response, &part, (from, parent), verify)
             }
         };
         let received = received.map_err(problem)?;
@@ -230,51 +309,60 @@ impl Follower {
 
     fn receive_part(
         &mut self,
-        peer: NodeKey,
+        (peer, asked): (NodeKey, TimestampMs),
         response: &Response,
         part: &Part,
-        next: (Height, B256),
+        next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Option<Certified>, String> {
-        let mut large = match self.large.take() {
+    ) -> Result<Option<Proven>, Problem> {
+        let mut large = match self.large.remove(&peer) {
             Some(large) => large,
-            None => LargeBlock::begin(peer, response, part.length, next, verify)?,
+            None => LargeBlock::begin(asked, response, part.length, next, verify)?,
         };
         large.add(part)?;
         if large.received.len() as u64 == large.length {
-            return large.finish().map(Some);
+            let proven = large.finish()?;
+            self.large.clear();
+            return Ok(Some(proven));
         }
-        self.large = Some(large);
+        self.large.insert(peer, large);
         Ok(None)
     }
 
     /// When [`Self::ask`] may succeed, or a request expires, without anything else happening.
-    pub fn deadline(&self, from: Height) -> Option<TimestampMs> {
-        let expiry = self.requests.values().map(Pending::until).min();
-        let ready = self.able(from).map(|(_, claim)| claim.not_before).min();
-        let ask = self.may_ask_at(from).zip(ready).map(|(may, ready)| may.max(ready));
-        [expiry, ask].into_iter().flatten().min()
+    pub fn deadline(&self, missing: Missing) -> Option<TimestampMs> {
+        let expiry = self.requests.iter().map(|(peer, request)| until(self.large.get(peer), request)).min();
+        let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer)).map(|(_, large)| large.begun);
+        let ready = self.able(missing).map(|(_, claim)| claim.not_before).min();
+        let ask = self.may_ask_at(missing.from).zip(ready).map(|(may, ready)| may.max(ready));
+        [expiry, next_part, ask].into_iter().flatten().min()
     }
 }
 
 impl LargeBlock {
     /// From the answer that brings the first part.
     fn begin(
-        peer: NodeKey,
+        begun: TimestampMs,
         response: &Response,
         length: u64,
-        (from, parent): (Height, B256),
+        next: Next<'_>,
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Problem> {
         if !response.blocks.is_empty() {
             return Err("blocks beside a part of one".into());
         }
-        if length > MAX_BLOCK_BYTES {
-            return Err(format!("a block of {length} bytes, above {MAX_BLOCK_BYTES}"));
+        let most = next.max_bytes();
+        if length > most {
+            return Err(format!("block {} has {length} bytes, at most {most} are possible", next.height).into());
         }
-        let certificate = check_chain(response, from, parent, verify)?;
+        let proof = check_chain(response, next, verify)?;
         let header = response.headers.first().ok_or("a part without its header")?.0.clone();
-        Ok(Self { peer, header, certificate, length, received: Vec::new() })
+        Ok(Self { begun, header, proof, length, received: Vec::new() })
+    }
+
+    /// When it has to be complete.
+    fn until(&self) -> TimestampMs {
+        TimestampMs(self.begun.0 + REQUEST_MS + PART_MS * self.length.div_ceil(PART_BYTES as u64))
     }
 
     fn add(&mut self, part: &Part) -> Result<(), String> {
@@ -287,58 +375,72 @@ impl LargeBlock {
         Ok(())
     }
 
-    fn finish(self) -> Result<Certified, String> {
+    fn finish(self) -> Result<Proven, String> {
         let followed: FollowedBlock = wire::decode(&self.received).map_err(|error| error.to_string())?;
         if followed.block.header != self.header {
             return Err("another block than the certified one".into());
         }
         check_body(&followed)?;
-        Ok((vec![followed], self.certificate))
+        Ok((vec![followed], self.proof))
     }
 }
 
-/// Checks that the blocks and headers of `response` continue our chain (next height `from`, parent hash `parent`) and end in a
-/// certified header. Signatures are the caller's: `verify`. What passes is what a quorum certified: if executing it gives another
-/// header, it is our execution that differs, and never a peer's doing.
+/// Checks that the blocks and headers of `response` continue our chain and end in a proven header. Signatures of a certificate are the
+/// caller's: `verify`. What passes is what a quorum certified, or an honest validator executed: if executing it gives another header, it
+/// is our execution that differs, and never a peer's doing.
 fn check_chain(
     response: &Response,
-    from: Height,
-    parent: B256,
+    next: Next<'_>,
     verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<VerifiedCertificate, String> {
-    let certificate = response.certificate.clone().ok_or("no certificate")?;
+) -> Result<Proof, Problem> {
     let blocks = response.blocks.iter().map(|followed| &followed.block.header);
-    let (mut height, mut hash) = (from, parent);
+    let (mut height, mut hash) = (next.height, next.parent);
     for header in blocks.chain(response.headers.iter().map(|header| &header.0)) {
         if header.number != height.0 || header.parent_hash != hash {
-            return Err(format!("block {} does not continue our chain at {height}", header.number));
+            return Err(format!("block {} does not continue our chain at {height}", header.number).into());
         }
         hash = header_hash(header);
         height = height.next();
     }
     let last = Height(height.0 - 1);
-    if last < from || certificate.height != last || certificate.header_hash != hash {
-        return Err(format!("the certificate is not for the last header, {last}"));
+    if last < next.height {
+        return Err("no header".into());
     }
-    verify(certificate).ok_or_else(|| "the certificate's signature does not verify".into())
+    let Some(certificate) = response.certificate.clone() else { return check_weak(next.weak, last, hash) };
+    if certificate.height != last || certificate.header_hash != hash {
+        return Err(format!("the certificate is not for the last header, {last}").into());
+    }
+    verify(certificate).map(Proof::Certificate).ok_or_else(|| "the certificate's signature does not verify".into())
+}
+
+/// Whether the weak certificate is for this header.
+fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Result<Proof, Problem> {
+    let weak = weak.ok_or("no certificate")?;
+    // The answer to an earlier request is no fault.
+    if weak.height() != height {
+        return Err(Problem::Nothing);
+    }
+    if weak.header_hash() != hash {
+        return Err(format!("another header at {height} than the weak certificate's").into());
+    }
+    Ok(Proof::Weak)
 }
 
 /// The same for whole blocks, with what is in them.
 fn check_blocks(
     response: &Response,
-    from: Height,
-    parent: B256,
+    next: Next<'_>,
     verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
-) -> Result<VerifiedCertificate, String> {
+) -> Result<Proof, Problem> {
     if response.blocks.is_empty() {
         return Err("headers without blocks".into());
     }
-    let certificate = check_chain(response, from, parent, verify)?;
+    let proof = check_chain(response, next, verify)?;
     for followed in &response.blocks {
         let height = followed.block.height();
         check_body(followed).map_err(|problem| format!("block {height}: {problem}"))?;
     }
-    Ok(certificate)
+    Ok(proof)
 }
 
 /// Whether everything beside the header is what the header commits to.
@@ -383,8 +485,12 @@ mod tests {
         follower
     }
 
+    fn certified(from: Height) -> Missing {
+        Missing { from, through: None }
+    }
+
     fn ask(follower: &mut Follower, now: TimestampMs, from: Height) -> Option<NodeKey> {
-        follower.ask(now, from).map(|(peer, _)| peer)
+        follower.ask(now, certified(from)).map(|(peer, _)| peer)
     }
 
     fn serve(follower: &mut Follower, now: TimestampMs, peer: &NodeKey) {
@@ -405,7 +511,7 @@ mod tests {
                         break;
                     }
                     Some(_) => {}
-                    None => now = now.max(follower.deadline(from).expect("somebody can be asked some time")),
+                    None => now = now.max(follower.deadline(certified(from)).expect("somebody can be asked some time")),
                 }
                 steps += 1;
                 assert!(steps < 1_000, "no progress at {now:?}");
@@ -445,7 +551,7 @@ mod tests {
             for _ in 0..20 {
                 assert_eq!(ask(&mut follower, now, Height(1)), Some(key(0)));
                 follower.failed(now, &key(0));
-                let next = follower.deadline(Height(1)).expect("it is asked again");
+                let next = follower.deadline(certified(Height(1))).expect("it is asked again");
                 assert_eq!(ask(&mut follower, TimestampMs(next.0 - 1), Height(1)), None);
                 pauses.push(next.0 - now.0);
                 now = next;
@@ -456,7 +562,7 @@ mod tests {
             serve(&mut follower, now, &key(0));
             assert_eq!(ask(&mut follower, now, Height(2)), Some(key(0)));
             follower.failed(now, &key(0));
-            assert_eq!(follower.deadline(Height(2)), Some(TimestampMs(now.0 + RETRY_MS)));
+            assert_eq!(follower.deadline(certified(Height(2))), Some(TimestampMs(now.0 + RETRY_MS)));
         }
     }
 

@@ -14,11 +14,14 @@
 //!
 //! - A block is visible (receipts, state, `latest`) only after [`Input::Appended`]; its header is signed only then.
 //! - Plans are executed in order, at most [`AHEAD_OF_CERTIFICATION`] blocks ahead of the newest certificate.
-//! - A certificate for another header than ours halts the node ([`Output::Halt`]).
+//! - A certificate for another header than ours halts the node ([`Output::Halt`]), and so do f + 1 signatures on another header than
+//!   a followed block executes to.
 //! - What users give a validator it passes on to the one that owns their sender, and proposes itself only when its turn has
 //!   come (decision 0013).
 //! - A full node is the same pipeline without an engine: it only follows. A validator that has fallen behind follows until it
-//!   has caught up, then builds its engine anew at the resume point that the last block's certificate covers.
+//!   has caught up, then builds its engine anew at the resume point that the last block covers.
+//! - A validator also follows blocks that f + 1 others signed, where nobody certifies without it. They count as certified only when a
+//!   quorum signed them, like any other (decision 0019).
 
 mod blocks;
 pub mod dev;
@@ -34,6 +37,6 @@ pub use corniche_certify::{
     VerifiedCertificate,
 };
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
-pub use message::{BlockSource, FORWARDED_TRANSACTIONS, FollowedBlock, PeerMessage, Request, Response, answer_blocks};
+pub use message::{BlockSource, FORWARDED_TRANSACTIONS, FollowedBlock, Part, PeerMessage, Request, Response, answer};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
 pub use words::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};

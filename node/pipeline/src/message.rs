@@ -33,15 +33,19 @@ pub enum PeerMessage {
 }
 
 /// Questions.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Request {
     /// Certified blocks from this height on. Of a block that goes in parts, the one that begins at `offset`.
     Blocks { from: Height, offset: u64 },
+    /// Executed blocks from one height through another, certified or not. The requester knows the last one's hash. Validators only:
+    /// nobody else follows blocks without a certificate.
+    Executed { from: Height, through: Height, offset: u64 },
 }
 
 /// Consecutive blocks from the requested height, and why to believe them: the headers from the last block up to one that the
-/// certificate is for. A part of one block instead where that is larger than [`RESPONSE_BYTES`]. Nothing when the responder has
-/// no certificate at or above the requested height.
+/// certificate is for, or up to the last one requested ([`Request::Executed`]), without a certificate. A part of one block instead
+/// where that is larger than [`RESPONSE_BYTES`]. Nothing when the responder lacks the blocks, or a certificate at or above the
+/// requested height.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Response {
     pub blocks: Vec<FollowedBlock>,
@@ -134,13 +138,21 @@ pub trait BlockSource {
     fn certificate_from(&self, height: Height) -> Option<Certificate>;
 }
 
+/// Answers a request from what is stored.
+pub fn answer(request: Request, stored: &impl BlockSource) -> Response {
+    match request {
+        Request::Blocks { from, offset: 0 } => answer_blocks(from, stored),
+        Request::Executed { from, through, offset: 0 } => answer_executed(from, through, stored),
+        Request::Blocks { from, offset } | Request::Executed { from, offset, .. } => {
+            let part = stored.block(from).and_then(|block| Part::of(&wire::encode(&block), offset));
+            Response { part, ..Response::default() }
+        }
+    }
+}
+
 /// Collects the answer to [`Request::Blocks`]: as many blocks as fit, to the last one that has a certificate of its own if there
 /// is one, so that headers are needed only where blocks are large.
-pub fn answer_blocks(from: Height, offset: u64, stored: &impl BlockSource) -> Response {
-    if offset > 0 {
-        let part = stored.block(from).and_then(|block| Part::of(&wire::encode(&block), offset));
-        return Response { part, ..Response::default() };
-    }
+fn answer_blocks(from: Height, stored: &impl BlockSource) -> Response {
     let Some(mut certificate) = stored.certificate_from(from) else { return Response::default() };
     let (mut blocks, mut bytes, mut certified) = (Vec::new(), 0, None);
     while blocks.len() < RESPONSE_BLOCKS {
@@ -153,7 +165,7 @@ pub fn answer_blocks(from: Height, offset: u64, stored: &impl BlockSource) -> Re
         bytes += borsh::object_length(&block).expect("counting cannot fail");
         if bytes > RESPONSE_BYTES {
             if blocks.is_empty() {
-                return first_part(&block, certificate, stored);
+                return first_part(&block, certificate.height, Some(certificate), stored);
             }
             break;
         }
@@ -175,10 +187,30 @@ pub fn answer_blocks(from: Height, offset: u64, stored: &impl BlockSource) -> Re
     }
 }
 
-fn first_part(block: &FollowedBlock, certificate: Certificate, stored: &impl BlockSource) -> Response {
+/// Collects the answer to [`Request::Executed`]: as many blocks as fit, and headers for the rest.
+fn answer_executed(from: Height, through: Height, stored: &impl BlockSource) -> Response {
+    let (mut blocks, mut bytes) = (Vec::new(), 0);
+    while blocks.len() < RESPONSE_BLOCKS && from.0 + blocks.len() as u64 <= through.0 {
+        let Some(block) = stored.block(Height(from.0 + blocks.len() as u64)) else { return Response::default() };
+        bytes += borsh::object_length(&block).expect("counting cannot fail");
+        if bytes > RESPONSE_BYTES {
+            if blocks.is_empty() {
+                return first_part(&block, through, None, stored);
+            }
+            break;
+        }
+        blocks.push(block);
+    }
+    match headers(Height(from.0 + blocks.len() as u64), through, stored) {
+        Some(headers) => Response { blocks, headers, ..Response::default() },
+        None => Response::default(),
+    }
+}
+
+fn first_part(block: &FollowedBlock, through: Height, certificate: Option<Certificate>, stored: &impl BlockSource) -> Response {
     let part = Part::of(&wire::encode(block), 0);
-    match headers(block.block.height(), certificate.height, stored) {
-        Some(headers) => Response { blocks: Vec::new(), headers, certificate: Some(certificate), part },
+    match headers(block.block.height(), through, stored) {
+        Some(headers) => Response { blocks: Vec::new(), headers, certificate, part },
         None => Response::default(),
     }
 }

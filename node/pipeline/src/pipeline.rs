@@ -17,7 +17,7 @@ use crate::follow::Follower;
 use crate::words::{EngineFactory, Input, NodeKey, Output, Setup, TransactionStatus};
 use backlog::Backlog;
 use corniche_admission::{Event as PoolEvent, Pool};
-use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate};
+use corniche_certify::{CertificateVerifier, Certifier, VerifiedCertificate, WeakCertificate};
 use corniche_engine::{Committee, Engine, Input as EngineInput, Resume, Ticket};
 use corniche_state::{CommittedBlock, Snapshot, State};
 use corniche_types::{
@@ -72,6 +72,10 @@ pub struct Pipeline {
     expected: BTreeMap<Height, B256>,
     /// Certificates of followed blocks, appended after their block.
     followed_certificates: BTreeMap<Height, VerifiedCertificate>,
+    /// Covers blocks without a certificate that this validator follows. Replaced only after they are executed.
+    weak_certificate: Option<WeakCertificate>,
+    /// When to look for one: shares of blocks that this node lacks are here, and nothing has moved.
+    look_at: Option<TimestampMs>,
     /// An unanswered `WantBatch`.
     wanted: Option<(u32, u64)>,
     /// `ReleaseBelow`s that wait until the state is durable that makes the records unnecessary.
@@ -80,6 +84,8 @@ pub struct Pipeline {
     /// Since when a certified block is known that we have not appended, without any progress of ours.
     stuck_since: Option<TimestampMs>,
     announce_at: Option<TimestampMs>,
+    /// Newest certified height at the last announcement.
+    announced: Height,
     forwarding: Forwarding,
     /// `None`: not a development chain.
     dev: Option<Dev>,
@@ -153,10 +159,13 @@ impl Pipeline {
             appending_info: BTreeMap::new(),
             expected: BTreeMap::new(),
             followed_certificates: BTreeMap::new(),
+            weak_certificate: None,
+            look_at: None,
             wanted: None,
             releases: VecDeque::new(),
             stuck_since: None,
             announce_at: None,
+            announced: Height(0),
             dev,
             obeying: BTreeSet::new(),
             ordering: Vec::new(),
@@ -203,10 +212,11 @@ impl Pipeline {
         let engine = self.engine.as_ref().and_then(|engine| engine.deadline());
         let patience = self.patience_ends();
         // While blocks are on their way through execution and disk nobody is asked, so there is nothing to come back for.
-        let following = self.mode == Mode::Following && self.is_idle() && self.follower.target() > self.planned;
-        let follow = following.then(|| self.follower.deadline(self.planned.next())).flatten();
+        let follows = self.mode == Mode::Following && self.is_idle();
+        let missing = follows.then(|| self.missing()).flatten();
+        let follow = missing.and_then(|missing| self.follower.deadline(missing));
         let dev = self.dev.as_ref().filter(|_| !self.awaits_quiet()).and_then(Dev::deadline);
-        [engine, patience, follow, self.announce_at, self.forwarding_deadline(), dev].into_iter().flatten().min()
+        [engine, patience, follow, self.look_at, self.announce_at, self.forwarding_deadline(), dev].into_iter().flatten().min()
     }
 
     /// The pool, for what RPC answers of pending transactions.

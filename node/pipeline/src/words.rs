@@ -132,11 +132,11 @@ pub enum Output {
         evidence: Vec<Bytes>,
     },
     Trace(TraceEvent),
-    /// A quorum certified another block than ours. Remember the certificate and stop: going on would be unsafe. The reason
-    /// is for the operator.
+    /// A quorum certified another block than ours, or f + 1 validators executed another. Remember the signatures and stop: going on
+    /// would be unsafe. The reason is for the operator.
     Halt {
         reason: String,
-        /// `None`: no block of ours was contradicted, so a restart is safe once the cause is mended.
+        /// Evidence, with the signatures of a quorum or of f + 1 validators. `None`: no block of ours was contradicted, so a restart is safe once the cause is mended.
         certificate: Option<Certificate>,
     },
 }

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Node, exchange, first_rules, genesis, transfer};
-use corniche_pipeline::{FollowedBlock, Input, NodeKey, PeerMessage, Request};
-use corniche_types::{Bytes, Genesis, Height, U256, wire};
+use corniche_pipeline::{FollowedBlock, Input, NodeKey, Part, PeerMessage, Request, Response};
+use corniche_types::{Bytes, EncodedHeader, Genesis, Height, TimestampMs, U256, ValidatorIndex, wire};
 
 fn pair() -> (Node, Node) {
     pair_of(&genesis(1))
@@ -72,9 +72,9 @@ fn guests_that_never_answer_starve_nobody() {
     let (validator, mut late) = among_silent_guests(600);
     let start = late.now;
     while late.hashes() != validator.hashes() {
-        for (to, Request::Blocks { from, offset }) in std::mem::take(&mut late.requests) {
+        for (to, request) in std::mem::take(&mut late.requests) {
             if to == validator.key {
-                late.handle(Input::Response { from: to, response: Some(validator.answer(from, offset)) });
+                late.handle(Input::Response { from: to, response: Some(validator.answer(request)) });
             }
         }
         if late.requests.is_empty() {
@@ -93,7 +93,7 @@ fn who_answers_later_than_another_is_not_to_blame() {
     let asked: Vec<_> = late.requests.drain(..).collect();
     assert!(asked.len() >= 2, "{asked:?}");
     for (from, _) in asked {
-        late.handle(Input::Response { from, response: Some(validator.answer(Height(1), 0)) });
+        late.handle(Input::Response { from, response: Some(validator.answer(from_height(1))) });
     }
     assert_eq!(late.hashes(), validator.hashes());
     assert_eq!(late.penalties, []);
@@ -129,7 +129,7 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
         }
     }
     assert_eq!(full.requests.len(), 1);
-    let honest = validator.answer(Height(1), 0);
+    let honest = validator.answer(from_height(1));
     let mut forged = honest.clone();
     forged.certificate.as_mut().unwrap().signature = Bytes::from(vec![0xc0; 48]);
     full.handle(Input::Response { from: validator.key, response: Some(forged) });
@@ -199,12 +199,15 @@ fn catch_up(validator: &mut Node, full: &mut Node) {
 }
 
 /// The next request of a node that has one in a moment.
-fn next_request(node: &mut Node) -> (NodeKey, Height, u64) {
+fn next_request(node: &mut Node) -> (NodeKey, Request) {
     if node.requests.is_empty() {
         node.wait(1);
     }
-    let (to, Request::Blocks { from, offset }) = node.requests.remove(0);
-    (to, from, offset)
+    node.requests.remove(0)
+}
+
+fn from_height(height: u64) -> Request {
+    Request::Blocks { from: Height(height), offset: 0 }
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn answers_are_small_whatever_is_asked() {
     validator.disk.certificates.retain(|height, _| height.0 == last);
     for from in 0..=last + 1 {
         for offset in [0, 1, 5 << 20, 1 << 40, u64::MAX] {
-            let bytes = wire::encode(&validator.answer(Height(from), offset)).len();
+            let bytes = wire::encode(&validator.answer(Request::Blocks { from: Height(from), offset })).len();
             assert!(bytes <= (4 << 20) + (1 << 18), "{bytes} bytes from {from}, {offset}");
         }
     }
@@ -252,9 +255,9 @@ fn a_part_that_is_spoiled_costs_its_sender() {
     full.learn(validator.key, newest.clone());
     let mut part = 0;
     while full.penalties.is_empty() {
-        let (to, from, offset) = next_request(&mut full);
+        let (to, request) = next_request(&mut full);
         assert_eq!(to, validator.key);
-        let mut response = validator.answer(from, offset);
+        let mut response = validator.answer(request);
         if let Some(part_of) = &mut response.part {
             part += 1;
             let mut bytes = part_of.bytes.to_vec();
@@ -278,8 +281,8 @@ fn a_late_part_is_ignored() {
     let (mut validator, mut full) = with_a_large_block(6 << 20);
     full.learn(validator.key, validator.disk.certificates.values().next_back().unwrap().clone());
     let next = |full: &mut Node| {
-        let (_, from, offset) = next_request(full);
-        validator.answer(from, offset)
+        let (_, request) = next_request(full);
+        validator.answer(request)
     };
     for _ in 0..3 {
         let response = Some(next(&mut full));
@@ -289,9 +292,70 @@ fn a_late_part_is_ignored() {
     assert_eq!(late.part.as_ref().unwrap().offset, 2 << 20);
     full.wait(6_000);
     // The same peer is asked from the start.
-    assert_eq!(full.requests, [([1; 32], Request::Blocks { from: Height(2), offset: 0 })]);
+    assert_eq!(full.requests, [([1; 32], from_height(2))]);
     full.handle(Input::Response { from: [1; 32], response: Some(late) });
     full.wait(1_000);
     catch_up(&mut validator, &mut full);
     assert_eq!(full.penalties, []);
+}
+
+/// A certified block whose parts are false and come as slowly as they may: the peer says it is as long as any block can be.
+fn drip(honest: &Node, request: Request) -> Response {
+    let Request::Blocks { from, offset } = request else { unreachable!("a full node asks for certified blocks") };
+    let first = honest.answer(Request::Blocks { from, offset: 0 });
+    let part = Some(Part { length: 256 << 20, offset, bytes: Bytes::from(vec![7; 1 << 20]) });
+    if offset == 0 { Response { part, ..first } } else { Response { part, ..Response::default() } }
+}
+
+/// Nine good peers beside it are not asked in vain.
+#[test]
+fn a_peer_that_drips_a_false_block_delays_it_by_one_request() {
+    for pace in [4_900, 990] {
+        let (validator, mut full) = with_a_large_block(6 << 20);
+        let certificate = |height| validator.disk.certificates[&Height(height)].clone();
+        full.learn(validator.key, certificate(1));
+        let (peer, request) = next_request(&mut full);
+        full.handle(Input::Response { from: peer, response: Some(validator.answer(request)) });
+        let faulty = [0; 32];
+        for peer in [faulty].into_iter().chain((2..10).map(|number| [number; 32])) {
+            full.handle(Input::PeerUp { peer, validator: Some(ValidatorIndex(0)) });
+            full.learn(peer, certificate(3));
+        }
+        full.learn(validator.key, certificate(3));
+        assert_eq!(full.requests, [(faulty, from_height(2))]);
+        let start = full.now;
+        let mut dripping = None;
+        while full.hashes() != validator.hashes() {
+            for (peer, request) in std::mem::take(&mut full.requests) {
+                if peer == faulty {
+                    dripping = Some((TimestampMs(full.now.0 + pace), drip(&validator, request)));
+                } else {
+                    full.handle(Input::Response { from: peer, response: Some(validator.answer(request)) });
+                }
+            }
+            if full.requests.is_empty() {
+                let due = dripping.as_ref().map(|(at, _)| *at);
+                full.now = full.pipeline.deadline().into_iter().chain(due).min().expect("it goes on").max(full.now);
+                match dripping.take_if(|(at, _)| *at <= full.now) {
+                    Some((_, response)) => full.handle(Input::Response { from: faulty, response: Some(response) }),
+                    None => full.handle(Input::Deadline),
+                }
+            }
+            assert!(full.now.0 - start.0 <= 6_000, "{} of 3 blocks, a part each {pace} ms", full.disk.blocks.len());
+        }
+    }
+}
+
+/// From version 2 of the rules on a block has a bound, and nobody waits for more.
+#[test]
+fn a_block_that_is_longer_than_the_rules_allow_is_refused() {
+    let (mut validator, mut full) = pair();
+    validator.submit(transfer(0));
+    full.learn(validator.key, validator.disk.certificates.values().next_back().cloned().unwrap());
+    let honest = validator.answer(from_height(1));
+    let headers = honest.blocks.iter().map(|followed| EncodedHeader(followed.block.header.clone())).collect();
+    let part = Some(Part { length: (16 << 20) + 1, offset: 0, bytes: Bytes::from(vec![7; 1 << 20]) });
+    let response = Response { blocks: Vec::new(), headers, part, ..honest };
+    full.handle(Input::Response { from: validator.key, response: Some(response) });
+    assert_eq!(full.penalties, [(validator.key, "block 1 has 16777217 bytes, at most 16777216 are possible".into())]);
 }

@@ -21,10 +21,10 @@ use corniche_admission::{PoolConfig, Refusal};
 use corniche_crypto::VerifiedTransaction;
 use corniche_engine::{Committee, PeerFault, TraceEvent, Verified, VertexId};
 use corniche_pipeline::{
-    CertificateKeys, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, answer_blocks,
+    CertificateKeys, Input, NodeKey, Output, PeerMessage, Pipeline, Plan, Request, Response, Setup, answer,
 };
 use corniche_testkit::{Action, Event, Micros, Process, Random};
-use corniche_types::{B256, Bytes, Genesis, Height, ValidatorIndex, header_hash, wire};
+use corniche_types::{B256, Bytes, Genesis, ValidatorIndex, header_hash, wire};
 use std::{
     cell::{OnceCell, RefCell},
     collections::VecDeque,
@@ -61,8 +61,7 @@ pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
 #[derive(Clone)]
 pub enum Message {
     Peer(Rc<Parcel>),
-    /// [`Request::Blocks`].
-    Ask(Height, u64),
+    Ask(Request),
     Answer(Rc<Response>),
 }
 
@@ -280,7 +279,7 @@ impl NodeProcess {
     fn message(&mut self, now: Micros, from: usize, message: Message) {
         let peer = node_key(from);
         match message {
-            Message::Ask(height, offset) => self.answer(from, height, offset),
+            Message::Ask(request) => self.answer(from, request),
             Message::Answer(response) => {
                 self.apply(now, Input::Response { from: peer, response: Some(Response::clone(&response)) });
             }
@@ -316,8 +315,8 @@ impl NodeProcess {
     }
 
     /// Answers a follower from what is durable.
-    fn answer(&mut self, to: usize, from: Height, offset: u64) {
-        let response = answer_blocks(from, offset, &self.disk);
+    fn answer(&mut self, to: usize, request: Request) {
+        let response = answer(request, &self.disk);
         let bytes = wire::encode(&response).len();
         self.actions.push_back(Action::Send { to, message: Message::Answer(Rc::new(response)), bytes });
     }
@@ -330,8 +329,8 @@ impl NodeProcess {
             match output {
                 Output::Submitted { result, .. } => submitted = Some(result.map(|_: B256| ())),
                 Output::Send { to, message } => self.send(identity_of(&to), message),
-                Output::Request { to, request: Request::Blocks { from, offset } } => {
-                    let message = Message::Ask(from, offset);
+                Output::Request { to, request } => {
+                    let message = Message::Ask(request);
                     self.actions.push_back(Action::Send { to: identity_of(&to), message, bytes: 24 });
                 }
                 Output::Execute(plan) => {

@@ -25,7 +25,7 @@ pub(crate) enum BlockRecord {
     Certificate(Certificate),
     /// Ordering resumes after a commit that made no block.
     Progress(Resume),
-    /// A quorum certified another block than ours at this height.
+    /// A quorum certified another block than ours at this height, or f + 1 validators signed one.
     Divergence(Certificate),
     /// The safety log was durable up to here when this record was written. A log that ends before has lost what was signed.
     SafetyEnd(Position),

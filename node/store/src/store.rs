@@ -163,7 +163,7 @@ impl Store {
         self.bound_group()
     }
 
-    /// Remembers that a quorum certified another block than ours, so that a restarted node does not go on.
+    /// Remembers that others signed another block than ours (a quorum, or f + 1 validators), so that a restarted node does not go on.
     pub fn append_divergence(&mut self, certificate: &Certificate) -> Result<(), StoreError> {
         self.running()?;
         let appended = self.blocks.append(self.head.0.next().0, false, |out| record::write_divergence(out, certificate));

@@ -202,7 +202,8 @@ fn report(recovered: &Recovered) -> anyhow::Result<()> {
         tracing::warn!(why, "state and indices were built again from the log");
     }
     if let Some(certificate) = &recovered.divergence {
-        let message = format!("this node executed block {} differently than a quorum; see docs/operate.md", certificate.height);
+        let message =
+            format!("this node executed block {} differently than other validators; see docs/operate.md", certificate.height);
         return Err(Failed::new(Exit::Halted, message).into());
     }
     Ok(())

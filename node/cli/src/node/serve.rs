@@ -3,7 +3,7 @@
 
 use super::fair::{FairQueue, Load, Share, WhenFull};
 use corniche_network::{Peer, PeerKey, Reply};
-use corniche_pipeline::{BlockSource, FollowedBlock, Request, answer_blocks};
+use corniche_pipeline::{BlockSource, FollowedBlock, Request, Response, answer};
 use corniche_store::Reader;
 use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
@@ -26,13 +26,13 @@ impl BlockServers {
     pub fn spawn(reader: &Reader) -> Self {
         let queue = || Arc::new(FairQueue::new(SHARE, ALL_BYTES));
         let servers = Self { validators: queue(), guests: queue() };
-        for (name, queue) in [("serve", &servers.validators), ("serve-guests", &servers.guests)] {
+        for (name, queue, is_validator) in [("serve", &servers.validators, true), ("serve-guests", &servers.guests, false)] {
             let (queue, stored) = (queue.clone(), StoredBlocks(reader.clone()));
             let body = move || {
                 while let Some((request, reply)) = queue.take() {
-                    // Dropping `reply` refuses what does not decode.
-                    if let Ok(Request::Blocks { from, offset }) = wire::decode(&request) {
-                        reply.send(wire::encode(&answer_blocks(from, offset, &stored)).into());
+                    // Dropping `reply` refuses the request.
+                    if let Some(response) = respond(&request, is_validator, &stored) {
+                        reply.send(wire::encode(&response).into());
                     }
                 }
             };
@@ -56,6 +56,14 @@ impl Drop for BlockServers {
     }
 }
 
+/// `None` for what does not decode, and for what only validators may ask.
+fn respond(request: &[u8], is_validator: bool, stored: &impl BlockSource) -> Option<Response> {
+    match wire::decode(request).ok()? {
+        Request::Executed { .. } if !is_validator => None,
+        request => Some(answer(request, stored)),
+    }
+}
+
 /// Source of the blocks that peers follow.
 struct StoredBlocks(Reader);
 
@@ -71,5 +79,36 @@ impl BlockSource for StoredBlocks {
 
     fn certificate_from(&self, height: Height) -> Option<Certificate> {
         self.0.certificate(height).as_deref().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source without blocks.
+    struct Empty;
+
+    impl BlockSource for Empty {
+        fn block(&self, _: Height) -> Option<FollowedBlock> {
+            None
+        }
+
+        fn header(&self, _: Height) -> Option<Header> {
+            None
+        }
+
+        fn certificate_from(&self, _: Height) -> Option<Certificate> {
+            None
+        }
+    }
+
+    #[test]
+    fn only_validators_get_blocks_without_a_certificate() {
+        let certified = wire::encode(&Request::Blocks { from: Height(1), offset: 0 });
+        let executed = wire::encode(&Request::Executed { from: Height(1), through: Height(2), offset: 0 });
+        let answered = |request: &[u8], is_validator| respond(request, is_validator, &Empty).is_some();
+        assert!(answered(&certified, true) && answered(&certified, false) && answered(&executed, true));
+        assert!(!answered(&executed, false) && !answered(b"junk", true));
     }
 }

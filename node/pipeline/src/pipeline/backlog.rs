@@ -7,12 +7,20 @@
 //! 2. From twice that on, no more blocks are cut from commits ([`Backlog::is_full`]). A commit that waits costs its batches'
 //!    bytes, however many blocks it will make.
 //! 3. While commits wait for that reason, the engine is given no messages, so it orders nothing more. To the engine this is a
-//!    link that loses messages, which it can live with. If the others go on without this node, they certify, and it follows them
-//!    once the backlog is executed.
+//!    link that loses messages, which it can live with.
 //!
-//! Dropping the engine and following instead of step 3 would be no simpler and would not work: when all honest validators are
-//! over the limit at once, nobody has certified blocks to follow, and each would build its engine anew, which delivers the same
-//! commits again.
+//! A node in step 3 comes out of it in one of three ways:
+//!
+//! - Its own processor or disk was slow: it executes what waits.
+//! - It missed certificates: the others show it theirs, and it follows the certified blocks.
+//! - Nobody can certify, because faulty validators order without certifying and an honest one lags: the one that lags follows
+//!   the blocks that f + 1 others executed, and certifies with them (decision 0019).
+//!
+//! So the engine's questions of validators that lag need no exception from step 3. The others have forgotten what those ask for
+//! by then, and what they would answer could not be executed either.
+//!
+//! Dropping the engine instead of step 3 would be no simpler and would not work: when all honest validators are over the limit
+//! at once, each would build its engine anew, which delivers the same commits again.
 
 use crate::words::Plan;
 use corniche_types::Height;

@@ -2,14 +2,15 @@
 
 use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
 use crate::blocks::{BlockBuilder, BlockPlan};
-use crate::follow::Problem;
-use crate::message::{FollowedBlock, Request, Response};
+use crate::follow::{Missing, Next, Problem, Proof};
+use crate::message::{FollowedBlock, Response};
 use crate::words::{Fault, NodeKey, Output, Plan};
-use corniche_certify::VerifiedCertificate;
+use corniche_certify::WeakCertificate;
 use corniche_engine::{Input as EngineInput, Ticket, TraceEvent};
-use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
+use corniche_types::{Bytes, Height, TimestampMs, ValidatorIndex};
 
-/// A validator that lacks certified blocks and gets none from its engine for this long follows.
+/// A validator that lacks blocks which are certified, or which f + 1 others executed, and gets none from its engine for this long
+/// follows.
 const PATIENCE_MS: u64 = 1_000;
 
 impl Pipeline {
@@ -25,20 +26,63 @@ impl Pipeline {
         }
         let patience_over = self.patience_ends().is_some_and(|ends| now >= ends);
         if self.mode == Mode::Ordering && at_rest && (lag > AHEAD_OF_CERTIFICATION || patience_over) {
-            self.start_following();
+            self.start_following(self.follower.target());
         }
-        if self.mode != Mode::Following {
+        self.look_at_shares(now, at_rest);
+        if self.mode != Mode::Following || !self.is_idle() {
             return;
         }
-        let idle = self.is_idle();
-        if idle && lag == 0 && self.engine_factory.is_some() {
-            self.mode = Mode::Rejoining;
-            self.out.push_back(Output::ReadSafetyLog);
-        } else if idle && lag > 0 {
-            let from = self.planned.next();
-            if let Some((peer, offset)) = self.follower.ask(now, from) {
-                self.out.push_back(Output::Request { to: peer, request: Request::Blocks { from, offset } });
+        match self.missing() {
+            Some(missing) => {
+                if let Some((to, request)) = self.follower.ask(now, missing) {
+                    self.out.push_back(Output::Request { to, request });
+                }
             }
+            None if self.engine_factory.is_some() => {
+                self.mode = Mode::Rejoining;
+                self.out.push_back(Output::ReadSafetyLog);
+            }
+            None => {}
+        }
+    }
+
+    /// What a follower lacks. A weak certificate comes first: it was needed, because nothing moved, and an honest peer has its blocks. A
+    /// certificate may be known to nobody but a faulty validator that does not serve them.
+    pub(super) fn missing(&self) -> Option<Missing> {
+        let from = self.planned.next();
+        let weak = self.weak_certificate.as_ref().map(WeakCertificate::height);
+        let through = weak.filter(|through| *through >= from && self.follower.has_signer(*through));
+        (through.is_some() || self.follower.target() >= from).then_some(Missing { from, through })
+    }
+
+    /// Decides to follow blocks that nobody has certified: f + 1 others executed them, and neither this node's engine nor a certificate
+    /// brings them. Without this node the others may be too few to certify, and they may have forgotten what its engine lacks
+    /// (decision 0019).
+    fn look_at_shares(&mut self, now: TimestampMs, at_rest: bool) {
+        let may_follow = self.own.is_some() && self.mode != Mode::Rejoining;
+        if !(at_rest && may_follow && self.certifier.newest_share().is_some()) {
+            self.look_at = None;
+            return;
+        }
+        let look_at = *self.look_at.get_or_insert(TimestampMs(now.0 + PATIENCE_MS));
+        if now < look_at {
+            return;
+        }
+        self.look_at = Some(TimestampMs(now.0 + PATIENCE_MS));
+        // One that is followed already stays, because answers may be on their way; more validators may have signed it since. Beyond
+        // what may be executed, certificates are needed first.
+        let followed = self.weak_certificate.as_ref().map(WeakCertificate::height).filter(|height| *height > self.appended);
+        let through = followed.unwrap_or_else(|| self.may_execute_through());
+        let Some(weak) = self.certifier.weak_certificate(through) else { return };
+        let (height, signers) = (weak.height(), weak.signers(self.genesis.validators.len()));
+        for (peer, validator) in &self.peers {
+            if validator.is_some_and(|validator| signers.contains(&validator)) {
+                self.follower.signed(peer, height);
+            }
+        }
+        self.weak_certificate = Some(weak);
+        if self.mode == Mode::Ordering {
+            self.start_following(height);
         }
     }
 
@@ -55,7 +99,7 @@ impl Pipeline {
         Some(TimestampMs(since.0 + PATIENCE_MS))
     }
 
-    pub(super) fn start_following(&mut self) {
+    fn start_following(&mut self, target: Height) {
         self.mode = Mode::Following;
         self.engine = None;
         self.builder = self.builder_after_head();
@@ -66,7 +110,8 @@ impl Pipeline {
         // What execution has taken already is finished; the rest comes again with the certified blocks.
         self.backlog.clear();
         self.planned = self.executing;
-        let detail = format!("at {}, others certified {}", self.appended, self.follower.target());
+        let certified = self.follower.target();
+        let detail = format!("at {}, others executed {target}, certified {certified}", self.appended);
         self.out.push_back(Output::Trace(TraceEvent::note("following", detail)));
     }
 
@@ -81,12 +126,13 @@ impl Pipeline {
         if self.mode != Mode::Following || self.planned != self.appended {
             return self.follower.late(now, &from, &response);
         }
-        let (next, certificates) = ((self.planned.next(), self.executed_hash), &self.certificates);
+        let (height, parent, weak) = (self.planned.next(), self.executed_hash, self.weak_certificate.as_ref());
+        let (next, certificates) = (Next { height, parent, weak, rules: self.genesis.rules_at(height) }, &self.certificates);
         match self.follower.receive(now, from, response, next, |certificate| certificates.verify(certificate)) {
             Ok(None) | Err(Problem::Late) => {}
-            Ok(Some((blocks, certificate))) => match self.other_rules(&blocks) {
+            Ok(Some((blocks, proof))) => match self.other_rules(&blocks) {
                 Some(reason) => self.halt(reason, None),
-                None => self.follow_blocks(blocks, certificate),
+                None => self.follow_blocks(blocks, proof),
             },
             Err(problem) => {
                 self.follower.failed(now, &from);
@@ -109,8 +155,12 @@ impl Pipeline {
         ))
     }
 
-    pub(super) fn follow_blocks(&mut self, blocks: Vec<FollowedBlock>, certificate: VerifiedCertificate) {
-        self.followed_certificates.insert(certificate.height, certificate);
+    fn follow_blocks(&mut self, blocks: Vec<FollowedBlock>, proof: Proof) {
+        match proof {
+            Proof::Certificate(certificate) => drop(self.followed_certificates.insert(certificate.height, certificate)),
+            // It covers them until the last one is executed: a next one is looked for only then.
+            Proof::Weak => {}
+        }
         for followed in blocks {
             self.planned = self.planned.next();
             self.expected.insert(self.planned, followed.block.hash());

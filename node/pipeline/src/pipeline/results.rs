@@ -11,7 +11,7 @@ use corniche_types::{B256, Certificate, Height, TimestampMs};
 /// Empty commits after which the resume point is stored without a block.
 const PROGRESS_COMMITS: u64 = 64;
 /// Validators tell each other their newest certificate at most this often, so that one that lags learns of it; and while
-/// execution waits for a certificate, their newest share.
+/// nothing is certified, their shares.
 const ANNOUNCE_MS: u64 = 1_000;
 
 impl Pipeline {
@@ -44,8 +44,11 @@ impl Pipeline {
         let height = executed.committed.block.height();
         assert_eq!(height, self.executed.next(), "invariant: execution answers in order");
         if let Some(expected) = self.expected.remove(&height).filter(|expected| *expected != executed.hash) {
-            let (_, certificate) = self.followed_certificates.pop_last().expect("invariant: followed blocks come certified");
-            return self.diverged(height, executed.hash, expected, certificate.into_inner());
+            let certificate = self.followed_certificates.pop_last().filter(|(at, _)| *at >= height);
+            return match certificate {
+                Some((_, certificate)) => self.diverged(height, executed.hash, expected, certificate.into_inner()),
+                None => self.diverged_from_signers(height, executed.hash, expected),
+            };
         }
         self.executed = height;
         self.executed_hash = executed.hash;
@@ -65,7 +68,7 @@ impl Pipeline {
             let committed = self.appending.pop_front().expect("front was there");
             let height = committed.block.height();
             self.appended = height;
-            self.stuck_since = None;
+            (self.stuck_since, self.look_at) = (None, None);
             self.appended_resume = committed.resume.clone();
             self.uncertified_commits.insert(height, committed.resume.index);
             self.progress = self.progress.max(committed.resume.index);
@@ -152,7 +155,7 @@ impl Pipeline {
     }
 
     pub(super) fn announce(&mut self, now: TimestampMs) {
-        if self.is_blocked() {
+        if self.own.is_some() && self.appended > self.certified {
             self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
         }
         if self.announce_at.is_none_or(|at| now < at) {
@@ -162,14 +165,26 @@ impl Pipeline {
         if let Some(certificate) = self.newest_certificate.clone() {
             self.send_to_validators(Recipients::All, &PeerMessage::Certificate(certificate));
         }
-        // Shares may be lost. If all validators wait for each other's, somebody has to begin.
-        if let Some(share) = self.certifier.newest_own_share().filter(|_| self.is_blocked()) {
-            self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
+        // Shares may be lost. If all validators wait for each other's, somebody has to begin; one that lags needs those of a height that
+        // several have executed, which may be below our newest.
+        if self.announced == self.certified {
+            for share in self.certifier.own_shares() {
+                self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
+            }
         }
+        self.announced = self.certified;
     }
 
     fn diverged(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
         self.halt(format!("divergence at height {height}: certified header {certified}, ours {ours}"), Some(certificate));
+    }
+
+    /// An honest validator executed another block than ours.
+    fn diverged_from_signers(&mut self, height: Height, ours: B256, theirs: B256) {
+        let weak = self.weak_certificate.take().expect("invariant: followed blocks come with a proof");
+        let signers = weak.signers(self.genesis.validators.len()).len();
+        let reason = format!("divergence at height {height}: {signers} validators signed header {theirs}, ours {ours}");
+        self.halt(reason, Some(weak.into_evidence()));
     }
 
     pub(super) fn halt(&mut self, reason: String, certificate: Option<Certificate>) {

@@ -6,6 +6,7 @@ mod buckets;
 #[path = "../common/mod.rs"]
 mod common;
 mod engines;
+mod uncertified;
 mod world;
 
 use common::{Disk, Node, first_rules, genesis, whole_block};
@@ -69,6 +70,20 @@ mod request_buckets {
         use super::super::buckets::latency;
 
         under_every_engine! { latency }
+    }
+}
+
+mod uncertified_blocks {
+    use super::uncertified::*;
+
+    under_every_engine! {
+        a_validator_that_comes_back_lets_a_blocked_chain_go_on
+        a_blocked_chain_goes_on_after_ten_minutes_of_light_load
+        a_blocked_chain_goes_on_after_a_restart_of_those_that_wait
+        a_blocked_chain_goes_on_under_load
+        a_blocked_chain_goes_on_without_its_engines_history
+        a_certificate_whose_blocks_nobody_serves_keeps_no_chain_blocked
+        forged_shares_do_not_keep_a_chain_blocked
     }
 }
 

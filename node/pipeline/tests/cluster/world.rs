@@ -5,10 +5,11 @@ use crate::{
     engines::{EngineKind, Secrets, greedy},
 };
 use corniche_admission::Rotation;
-use corniche_crypto::{EthereumKey, VerifiedTransaction};
+use corniche_certify::Share;
+use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
 use corniche_engine::Verifier;
-use corniche_pipeline::{Input, NodeKey, PeerMessage, Request};
-use corniche_types::{B256, Genesis, TimestampMs, ValidatorIndex, keccak256};
+use corniche_pipeline::{Input, NodeKey, PeerMessage};
+use corniche_types::{B256, Bytes, Genesis, TimestampMs, ValidatorIndex, keccak256};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
@@ -47,6 +48,10 @@ pub struct Cluster {
     apart: BTreeSet<usize>,
     /// Shares and certificates are lost.
     pub certificates_are_lost: bool,
+    /// Faulty validators that order but help nobody to certify. They answer no requests, and the engines of `cut_off` hear nothing from
+    /// them.
+    pub uncertifying: BTreeMap<usize, Uncertifying>,
+    pub cut_off: BTreeSet<usize>,
     /// Messages that bad links were given.
     risked: u64,
 }
@@ -59,11 +64,31 @@ pub struct BadLink {
     pub loss: u64,
 }
 
+/// How a validator does not help to certify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncertifying {
+    /// Its shares and certificates never leave it.
+    Silent,
+    /// Its shares are signed by another key, as if its configuration were wrong.
+    Forging,
+    /// It shows its certificates to validators that are `cut_off`, who get none of their blocks from it.
+    Luring,
+}
+
 /// What of a validator can stand still while the rest of it runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     Disk,
     Processor,
+}
+
+use Uncertifying::{Forging, Luring};
+
+/// The same share by a key that is not in the committee.
+fn signed_by_another(share: &[u8]) -> Bytes {
+    let share = Share::decode(share).unwrap();
+    let signature = BlsSecretKey::from_seed([99; 32]).sign(&share.header_hash.0).to_bytes();
+    Share { signature, ..share }.encode()
 }
 
 impl Cluster {
@@ -97,6 +122,8 @@ impl Cluster {
             bad: BTreeMap::new(),
             apart: BTreeSet::new(),
             certificates_are_lost: false,
+            uncertifying: BTreeMap::new(),
+            cut_off: BTreeSet::new(),
             risked: 0,
         };
         (0..VALIDATORS).for_each(|index| cluster.start(index));
@@ -219,11 +246,13 @@ impl Cluster {
                 if requests.is_empty() {
                     break;
                 }
-                for (to, Request::Blocks { from, offset }) in requests {
+                for (to, request) in requests {
                     if self.arrival(index, usize::from(to[0])).is_none() {
                         continue;
                     }
-                    let response = self.nodes.get(&usize::from(to[0])).map(|asked| asked.answer(from, offset));
+                    let asked = usize::from(to[0]);
+                    let answers = !self.uncertifying.contains_key(&asked);
+                    let response = self.nodes.get(&asked).filter(|_| answers).map(|asked| asked.answer(request));
                     let node = self.nodes.get_mut(&index).unwrap();
                     node.handle(Input::Response { from: to, response });
                 }
@@ -271,7 +300,15 @@ impl Cluster {
     fn deliver(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let Some(node) = self.nodes.get_mut(&to) else { return };
         let author = ValidatorIndex(from as u16);
+        let fault = self.uncertifying.get(&from).copied();
         match PeerMessage::decode(bytes).unwrap() {
+            PeerMessage::Engine(_) if fault.is_some() && self.cut_off.contains(&to) => {}
+            PeerMessage::Certificate(_) if fault.is_some() && !(fault == Some(Luring) && self.cut_off.contains(&to)) => {}
+            PeerMessage::CertificateShare(bytes) if fault == Some(Forging) => {
+                let bytes = signed_by_another(&bytes);
+                node.handle(Input::CertificateShare { from: author, bytes });
+            }
+            PeerMessage::CertificateShare(_) if fault.is_some() => {}
             PeerMessage::Engine(bytes) => {
                 let message = self.verifier.verify(author, &bytes).expect("honest validators send valid messages");
                 node.handle(Input::Engine { from: author, message });
@@ -309,6 +346,11 @@ impl Cluster {
     fn progress(&self) -> Vec<(usize, usize, u64)> {
         let certified = |node: &Node| node.disk.certificates.keys().last().map_or(0, |height| height.0);
         self.nodes.iter().map(|(index, node)| (node.disk.blocks.len(), self.executed(*index), certified(node))).collect()
+    }
+
+    /// The newest height that this node has a certificate for.
+    pub fn certified(&self, index: usize) -> u64 {
+        self.nodes[&index].disk.certificates.keys().last().map_or(0, |height| height.0)
     }
 
     pub fn heights(&self) -> Vec<usize> {

@@ -9,7 +9,7 @@ use corniche_engine::{
 };
 use corniche_pipeline::{
     BlockSource, CertificateKeys, EngineFactory, ExecutionStage, ExecutionStart, FollowedBlock, Input, NodeKey, Output,
-    PeerMessage, Pipeline, Plan, Request, Response, Setup, answer_blocks, verify_all,
+    PeerMessage, Pipeline, Plan, Request, Response, Setup, answer, verify_all,
 };
 use corniche_state::{CommittedBlock, State, Tree, genesis_changes};
 use corniche_types::{
@@ -442,8 +442,8 @@ impl Node {
     }
 
     /// What this node answers a follower.
-    pub fn answer(&self, from: Height, offset: u64) -> Response {
-        answer_blocks(from, offset, &self.disk)
+    pub fn answer(&self, request: Request) -> Response {
+        answer(request, &self.disk)
     }
 
     pub fn hashes(&self) -> Vec<B256> {
@@ -480,8 +480,8 @@ fn carry(from: &mut Node, to: &mut Node) {
             PeerMessage::Engine(_) | PeerMessage::CertificateShare(_) => {}
         }
     }
-    for (_, Request::Blocks { from: height, offset }) in std::mem::take(&mut from.requests) {
-        let response = Some(to.answer(height, offset));
+    for (_, request) in std::mem::take(&mut from.requests) {
+        let response = Some(to.answer(request));
         let key = to.key;
         from.handle(Input::Response { from: key, response });
     }
