@@ -117,7 +117,8 @@ impl Autobahn {
         if !self.repair.is_witness() {
             return 0;
         }
-        let bytes = self.send(peer, &Message::Standing(self.standing(peer, nonce, false)));
+        let standing = self.standing(peer, nonce, false);
+        let bytes = self.send(peer, &Message::Standing(standing));
         // Its records do not have it.
         let certificate = self.lanes.certified(peer).cloned();
         let check = self.config.fetch_bytes as usize / CHECKS;
@@ -125,13 +126,14 @@ impl Autobahn {
     }
 
     /// STATUS for one peer.
-    pub(crate) fn standing(&self, peer: ValidatorIndex, nonce: u64, answer: bool) -> Standing {
+    pub(crate) fn standing(&mut self, peer: ValidatorIndex, nonce: u64, answer: bool) -> Standing {
+        let yours = if answer { None } else { self.lanes.highest_signed(peer) };
         let highest = |lane| self.lanes.highest(lane).map_or(Position(0), |car| car.position());
         Standing {
             nonce,
             answer,
             committed: self.commits.get(&self.slots.committed()).map(|commit| commit.certificate.clone()),
-            yours: (!answer).then(|| self.lanes.highest_signed(peer).map(|car| car.signed().clone())).flatten(),
+            yours: yours.map(|car| car.signed().clone()),
             lanes: self.committee.indices().map(highest).collect(),
             birth: self.repair.announced().filter(|_| answer),
             met: self.repair.met(peer).filter(|_| !answer),
