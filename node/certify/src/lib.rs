@@ -15,8 +15,9 @@
 //! - Learned certificates were verified before they come here ([`VerifiedCertificate`]), on whichever thread.
 //! - One certificate covers all ancestors, so heights only grow and everything at or below the newest is forgotten.
 //! - Memory is bounded: per validator one share a height, [`SHARES_AHEAD`] heights ahead, and no share is verified before a
-//!   quorum agrees. Whoever once sent a share that does not verify has every later one checked on arrival, one a height, so
-//!   a faulty validator spoils at most one aggregate and costs us at most one check a height.
+//!   quorum agrees. A validator that sent a share that does not verify has its later shares checked before they are used, one a height,
+//!   so it spoils one aggregate. After three such shares they are checked only while certification lags 16 blocks behind: a validator
+//!   that lies at every height costs nothing as long as the others are a quorum, and one that stopped lying is a part of a quorum again.
 //!
 //! We chose against a certificate for every height: under load a later one often completes first, and it says as much.
 
