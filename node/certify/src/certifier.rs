@@ -13,6 +13,11 @@ pub const SHARES_AHEAD: u64 = 64;
 /// Most executed headers kept that wait for a certificate. Only a follower that executes a long run under one certificate
 /// comes near; the oldest go first, because a later certificate covers them.
 const EXECUTED_KEPT: usize = 1024;
+/// After so many shares that did not verify, a sender is on probation: its shares are not looked at before they are needed.
+const PROBATION_LIES: u32 = 3;
+/// They are needed when certification lags so many blocks behind. More than it does as a rule, and well below what execution may run ahead, so
+/// that a chain that needs one of these shares goes on.
+const PROBATION_LAG: u64 = 16;
 
 /// What the certifier owes the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +47,8 @@ pub struct Certifier {
     shares: BTreeMap<Height, BTreeMap<ValidatorIndex, Option<Received>>>,
     /// Certificates for heights that we have not executed yet.
     waiting: BTreeMap<Height, VerifiedCertificate>,
-    /// Sent a share that does not verify; every later one is checked on arrival.
-    suspects: BTreeSet<ValidatorIndex>,
+    /// Shares that did not verify, by sender, up to [`PROBATION_LIES`]. Later shares of these senders are checked before they are used.
+    lies: BTreeMap<ValidatorIndex, u32>,
     diverged: bool,
     out: VecDeque<Output>,
 }
@@ -72,7 +77,7 @@ impl Certifier {
             certified: Height(0),
             shares: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            suspects: BTreeSet::new(),
+            lies: BTreeMap::new(),
             diverged: false,
             out: VecDeque::new(),
         }
@@ -105,6 +110,7 @@ impl Certifier {
         }
         if self.executed.contains_key(&height) && !self.diverged {
             self.out.extend(self.own_share(height).map(Output::Broadcast));
+            self.check_waiting(height);
             self.try_certify(height);
         }
     }
@@ -124,12 +130,11 @@ impl Certifier {
             return;
         }
         let (header_hash, signature) = (share.header_hash, share.signature);
-        let received = Received { header_hash, signature, verified: false, bytes: bytes.clone() };
-        let received = self.check_suspect(from, height, received);
-        let is_false = received.is_none();
-        self.shares.entry(height).or_default().insert(from, received);
-        if is_false {
-            return self.accuse(from, bytes);
+        let received = Received { header_hash, signature, verified: false, bytes };
+        self.shares.entry(height).or_default().insert(from, Some(received));
+        let must_check = self.lies.contains_key(&from);
+        if self.is_on_probation(from) && !self.lags() || must_check && !self.check(from, height) {
+            return;
         }
         self.try_certify(height);
     }
@@ -237,10 +242,11 @@ impl Certifier {
         }
     }
 
-    /// Others' shares of this height that are not known to be false.
+    /// Others' shares of this height that may be used: none that is known to be false, nor an unchecked one of a sender on probation.
     fn received(&self, height: Height) -> impl Iterator<Item = (ValidatorIndex, &Received)> {
         let signers = self.shares.get(&height).into_iter().flatten();
-        signers.filter_map(|(from, received)| Some((*from, received.as_ref()?)))
+        let known = signers.filter_map(|(from, received)| Some((*from, received.as_ref()?)));
+        known.filter(move |(from, received)| received.verified || !self.is_on_probation(*from))
     }
 
     /// Everyone who says they signed this header, ourselves included. An unchecked share of a validator that lied since does not count:
@@ -275,13 +281,35 @@ impl Certifier {
         any
     }
 
-    /// Passes a share on, checked if its sender lied before; `None` when it is false.
-    fn check_suspect(&self, from: ValidatorIndex, height: Height, mut received: Received) -> Option<Received> {
-        if self.suspects.contains(&from) {
-            received.verified = self.verify_singly(from, height, &received);
-            return received.verified.then_some(received);
+    fn is_on_probation(&self, from: ValidatorIndex) -> bool {
+        self.lies.get(&from).is_some_and(|lies| *lies >= PROBATION_LIES)
+    }
+
+    fn lags(&self) -> bool {
+        self.newest_executed.unwrap_or_default().0.saturating_sub(self.certified.0) >= PROBATION_LAG
+    }
+
+    /// Checks the shares of senders on probation for this height when certification lags behind. Lower heights need none: its certificate covers them.
+    fn check_waiting(&mut self, height: Height) {
+        let waiting = self.shares.get(&height).into_iter().flatten().map(|(from, _)| *from);
+        let waiting: Vec<_> = waiting.filter(|from| self.lags() && self.is_on_probation(*from)).collect();
+        waiting.into_iter().for_each(|from| _ = self.check(from, height));
+    }
+
+    /// Checks a share. True when it is good.
+    fn check(&mut self, from: ValidatorIndex, height: Height) -> bool {
+        let Some(mut received) = self.shares.get_mut(&height).and_then(|signers| signers.get_mut(&from)?.take()) else {
+            return false;
+        };
+        received.verified = self.verify_singly(from, height, &received);
+        if !received.verified {
+            self.accuse(from, received.bytes);
+            return false;
         }
-        Some(received)
+        // The chain needs it: probation ends, and begins again with the next lie.
+        self.lies.entry(from).and_modify(|lies| *lies = (*lies).min(PROBATION_LIES - 1));
+        self.shares.entry(height).or_default().insert(from, Some(received));
+        true
     }
 
     fn verify_singly(&self, from: ValidatorIndex, height: Height, received: &Received) -> bool {
@@ -290,7 +318,8 @@ impl Certifier {
     }
 
     fn accuse(&mut self, validator: ValidatorIndex, evidence: Bytes) {
-        self.suspects.insert(validator);
+        let lies = self.lies.entry(validator).or_default();
+        *lies = (*lies + 1).min(PROBATION_LIES);
         self.out.push_back(Output::Accuse { validator, evidence });
     }
 

@@ -3,8 +3,13 @@
 mod common;
 
 use common::*;
-use corniche_certify::{Certifier, Output, SHARES_AHEAD};
+use corniche_certify::{Certifier, Keys, Output, SHARES_AHEAD, Signature, Signatures};
+use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Certificate, Epoch, FaultModel, Height, ValidatorIndex};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 const V1: ValidatorIndex = ValidatorIndex(1);
 const V2: ValidatorIndex = ValidatorIndex(2);
@@ -127,6 +132,80 @@ fn who_lied_once_is_checked_on_arrival() {
     certifier.share(V1, share(4, 1, 3, header(3)));
     certifier.share(V2, share(4, 2, 3, header(3)));
     assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(3));
+}
+
+/// Counts checks of single shares.
+struct Counting(Arc<dyn Signatures>, AtomicUsize);
+
+impl Signatures for Counting {
+    fn verify_share(&self, signer: ValidatorIndex, message: &[u8], share: &Signature) -> bool {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.verify_share(signer, message, share)
+    }
+
+    fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature> {
+        self.0.combine(message, shares)
+    }
+
+    fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool {
+        self.0.verify(message, signers, combined)
+    }
+}
+
+#[test]
+fn lies_at_every_height_cost_few_checks() {
+    let committee = Committee::from_genesis(&genesis(4));
+    let keys = Keys::bls(&committee, Some((ValidatorIndex(0), key(0))));
+    let counting = Arc::new(Counting(keys.committee.clone(), AtomicUsize::new(0)));
+    let mut certifier = Certifier::new(committee, Keys { committee: counting.clone(), ..keys });
+    for height in 1..=200 {
+        certifier.executed(Height(height), header(height));
+        certifier.share(V1, false_share(4, 1, height, header(height)));
+        certifier.share(V2, share(4, 2, height, header(height)));
+        certifier.share(V3, share(4, 3, height, header(height)));
+        assert_eq!(certifier.certified(), Height(height));
+    }
+    let checks = counting.1.load(Ordering::Relaxed);
+    assert!(checks < 20, "{checks} checks in 200 heights");
+}
+
+#[test]
+fn one_that_stopped_lying_makes_a_quorum_again() {
+    // Validator 3 is away, so nothing is certified while validator 1 lies, and execution stops 64 blocks later.
+    for lies in [1, 3, 10, 60] {
+        let mut certifier = validator(4, 0);
+        for height in 1..=64 {
+            certifier.executed(Height(height), header(height));
+            certifier.share(V2, share(4, 2, height, header(height)));
+            if height <= lies {
+                certifier.share(V1, false_share(4, 1, height, header(height)));
+            }
+        }
+        assert_eq!(certifier.certified(), Height(0));
+        for height in lies + 1..=64 {
+            certifier.share(V1, share(4, 1, height, header(height)));
+        }
+        assert_eq!(certifier.certified(), Height(64), "after {lies} lies");
+    }
+}
+
+#[test]
+fn a_share_that_waited_is_used_once_certification_lags() {
+    let mut certifier = validator(4, 0);
+    for height in 1..=100 {
+        certifier.executed(Height(height), header(height));
+        certifier.share(V1, false_share(4, 1, height, header(height)));
+        certifier.share(V2, share(4, 2, height, header(height)));
+        certifier.share(V3, share(4, 3, height, header(height)));
+    }
+    // Now validator 3 is away, and validator 1 does not lie any more.
+    let lag = (101..=164).find(|height| {
+        certifier.executed(Height(*height), header(*height));
+        certifier.share(V1, share(4, 1, *height, header(*height)));
+        certifier.share(V2, share(4, 2, *height, header(*height)));
+        certifier.certified() == Height(*height)
+    });
+    assert!(lag.is_some_and(|height| height <= 100 + 17), "{lag:?}");
 }
 
 #[test]

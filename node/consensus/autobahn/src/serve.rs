@@ -15,10 +15,8 @@ use corniche_engine::{Allowance, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Full answers ([`Config::fetch_bytes`]) that a peer gets in a second.
+/// Full answers ([`Config::fetch_bytes`]) that a peer gets in a second, in a small committee.
 const ANSWERS_PER_SECOND: u64 = 16;
-/// Full answers that a peer gets at once after a pause.
-const BURST_ANSWERS: u64 = 8;
 /// Bytes that even the smallest answer counts.
 const LEAST: u64 = 1_024;
 /// Signature checks for answers that count as much as a full answer.
@@ -54,9 +52,10 @@ pub enum Question {
     Slots(slots::Question),
 }
 
-fn rate(config: &Config) -> Rate {
+/// What the answers to one peer may cost. Each gets one full answer a second at least.
+fn rate(config: &Config, committee_size: usize) -> Rate {
     let answer = u64::from(config.fetch_bytes) + LEAST;
-    Rate { most: BURST_ANSWERS * answer, per_ms: ANSWERS_PER_SECOND * answer / 1_000 }
+    Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)
 }
 
 impl Service {
@@ -69,9 +68,13 @@ impl Service {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    fn next(&mut self, peer: ValidatorIndex, config: &Config, now: TimestampMs) -> Option<Question> {
-        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate(config), now));
-        self.waiting.get_mut(&peer).filter(|_| allowance.refill(now))?.pop_front()
+    /// The next question of this peer, if its allowance at this rate is not used up.
+    fn next(&mut self, peer: ValidatorIndex, rate: Rate, now: TimestampMs) -> Option<Question> {
+        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate, now));
+        let waiting = self.waiting.get_mut(&peer).filter(|_| allowance.refill(now))?;
+        // Small answers first: a peer that fetches long histories is not silent about slots for as long.
+        let small = waiting.iter().position(|question| !matches!(question, Question::Cars { .. }));
+        waiting.remove(small.unwrap_or(0))
     }
 
     fn spend(&mut self, peer: ValidatorIndex, bytes: usize) {
@@ -97,7 +100,8 @@ impl Autobahn {
     }
 
     fn serve(&mut self, peer: ValidatorIndex) {
-        while let Some(question) = self.service.next(peer, &self.config, self.now) {
+        let rate = rate(&self.config, self.committee.size());
+        while let Some(question) = self.service.next(peer, rate, self.now) {
             let bytes = match question {
                 Question::Standing { nonce } => self.answer_standing(peer, nonce),
                 Question::Cars { tip, above } => self.answer_cars(peer, tip, above),
@@ -117,7 +121,8 @@ impl Autobahn {
         if !self.repair.is_witness() {
             return 0;
         }
-        let bytes = self.send(peer, &Message::Standing(self.standing(peer, nonce, false)));
+        let standing = self.standing(peer, nonce, false);
+        let bytes = self.send(peer, &Message::Standing(standing));
         // Its records do not have it.
         let certificate = self.lanes.certified(peer).cloned();
         let check = self.config.fetch_bytes as usize / CHECKS;
@@ -125,13 +130,14 @@ impl Autobahn {
     }
 
     /// STATUS for one peer.
-    pub(crate) fn standing(&self, peer: ValidatorIndex, nonce: u64, answer: bool) -> Standing {
+    pub(crate) fn standing(&mut self, peer: ValidatorIndex, nonce: u64, answer: bool) -> Standing {
+        let yours = if answer { None } else { self.lanes.highest_signed(peer) };
         let highest = |lane| self.lanes.highest(lane).map_or(Position(0), |car| car.position());
         Standing {
             nonce,
             answer,
             committed: self.commits.get(&self.slots.committed()).map(|commit| commit.certificate.clone()),
-            yours: (!answer).then(|| self.lanes.highest_signed(peer).map(|car| car.signed().clone())).flatten(),
+            yours: yours.map(|car| car.signed().clone()),
             lanes: self.committee.indices().map(highest).collect(),
             birth: self.repair.announced().filter(|_| answer),
             met: self.repair.met(peer).filter(|_| !answer),

@@ -19,6 +19,9 @@ pub struct Rate {
     pub per_ms: u64,
 }
 
+/// Peers that get a full share each.
+const UNSHARED_PEERS: u64 = 7;
+
 impl Allowance {
     pub fn full(rate: Rate, now: TimestampMs) -> Self {
         Self { rate, left: rate.most(), at: now }
@@ -44,6 +47,14 @@ impl Allowance {
 }
 
 impl Rate {
+    /// The share of one of `peers`: `each` a second in a committee of up to seven. In a larger one the total stays the same, so that the faulty
+    /// ones together cost no more, but nobody gets less than `least`. Half a second's worth can be spent at once after a pause.
+    pub fn shared(each: u64, least: u64, peers: usize) -> Self {
+        let share = each.saturating_mul(UNSHARED_PEERS) / UNSHARED_PEERS.max(peers as u64);
+        let per_second = share.max(least);
+        Self { most: (per_second / 2).max(1), per_ms: per_second / 1_000 }
+    }
+
     fn most(self) -> i64 {
         i64::try_from(self.most).unwrap_or(i64::MAX)
     }
@@ -68,6 +79,16 @@ mod tests {
         assert!(allowance.refill(TimestampMs(u64::MAX)));
         allowance.spend(10);
         assert!(!allowance.refill(TimestampMs(u64::MAX)));
+    }
+
+    #[test]
+    fn a_total_is_shared() {
+        let of = |peers| Rate::shared(16_000, 1_000, peers);
+        assert_eq!((of(4).per_ms, of(4).most), (16, 8_000));
+        assert_eq!((of(7).per_ms, of(7).most), (16, 8_000));
+        assert_eq!((of(50).per_ms, of(50).most), (2, 1_120));
+        assert_eq!((of(1_000).per_ms, of(1_000).most), (1, 500));
+        assert_eq!(Rate::shared(0, 0, 0).most, 1);
     }
 
     #[test]

@@ -624,6 +624,7 @@ impl MahiMahi {
         self.dag.prune(retained);
         self.extras.prune(retained);
         self.coins.prune(retained);
+        self.service.raise_floor(floor);
         self.closed_coins = self.closed_coins.split_off(&(floor + 1));
         if let Some(ticket) = self.journal.release(retained) {
             self.outputs.push_back(Output::ReleaseBelow(ticket));

@@ -19,10 +19,8 @@ use std::{
     sync::Arc,
 };
 
-/// Full answers ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) that a peer gets in a second.
+/// Full answers ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) that a peer gets in a second, in a small committee.
 const ANSWERS_PER_SECOND: u64 = 8;
-/// Full answers that a peer gets at once after a pause.
-const BURST_ANSWERS: u64 = 4;
 /// Signing or checking one coin share takes about as long as sending this many blocks.
 const COIN_COST: u64 = 4;
 /// Allowances are counted in thousandths of a block, so that a millisecond's refill is an integer.
@@ -37,6 +35,8 @@ pub struct Service {
     /// Checks of blocks in the answers of a peer that do not extend the DAG. Honest peers need few, so this is not their allowance for questions.
     idle_checks: BTreeMap<ValidatorIndex, Allowance>,
     hellos: BTreeMap<ValidatorIndex, Hello>,
+    /// Own coin shares that were signed for peers. A share is deterministic, and signing one takes a fifth of a millisecond.
+    own_shares: BTreeMap<Round, CoinShare>,
     fetches: BTreeMap<ValidatorIndex, Fetch>,
     /// The start of each peer that asked last (its nonce), and the block named to it then.
     named: BTreeMap<ValidatorIndex, (u64, BlockRef)>,
@@ -44,9 +44,10 @@ pub struct Service {
     awaited: Round,
 }
 
-fn rate(config: &Config) -> Rate {
+/// What the answers to one peer may cost. Each gets one full answer a second at least.
+fn rate(config: &Config, committee_size: usize) -> Rate {
     let answer = BLOCK * u64::from(config.fetch_blocks);
-    Rate { most: BURST_ANSWERS * answer, per_ms: ANSWERS_PER_SECOND * answer / 1_000 }
+    Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)
 }
 
 /// One full answer at once.
@@ -69,8 +70,9 @@ impl Service {
         waiting.filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
     }
 
-    fn may_spend(&mut self, peer: ValidatorIndex, config: &Config, now: TimestampMs) -> bool {
-        self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate(config), now)).refill(now)
+    /// Rounds up to `floor` are final: nobody needs their coins.
+    pub fn raise_floor(&mut self, floor: Round) {
+        self.own_shares = self.own_shares.split_off(&(floor + 1));
     }
 
     /// `blocks` answered, or as much work as that.
@@ -82,6 +84,11 @@ impl Service {
 }
 
 impl MahiMahi {
+    fn may_spend(&mut self, peer: ValidatorIndex) -> bool {
+        let rate = rate(&self.config, self.committee.size());
+        self.service.allowances.entry(peer).or_insert_with(|| Allowance::full(rate, self.now)).refill(self.now)
+    }
+
     pub(crate) fn take_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
         self.service.hellos.insert(from, hello.clone());
         self.serve(from);
@@ -99,12 +106,12 @@ impl MahiMahi {
     }
 
     fn serve(&mut self, peer: ValidatorIndex) {
-        if self.service.may_spend(peer, &self.config, self.now)
+        if self.may_spend(peer)
             && let Some(hello) = self.service.hellos.remove(&peer)
         {
             self.answer_hello(peer, &hello);
         }
-        if self.service.may_spend(peer, &self.config, self.now)
+        if self.may_spend(peer)
             && let Some(fetch) = self.service.fetches.remove(&peer)
         {
             self.answer_fetch(peer, &fetch);
@@ -159,19 +166,21 @@ impl MahiMahi {
     }
 
     /// What can be said about coins that somebody cannot open.
-    fn coin_help(&self, coins: &[Round]) -> CoinHelp {
-        let open = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value)));
+    fn coin_help(&mut self, coins: &[Round]) -> CoinHelp {
+        let values = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value))).collect();
         let closed: Vec<_> = coins.iter().copied().filter(|round| self.coins.opened(*round).is_none()).collect();
-        CoinHelp { values: open.collect(), shares: self.own_shares(&closed) }
+        CoinHelp { values, shares: self.own_shares(&closed) }
     }
 
     /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip.
-    pub(crate) fn own_shares(&self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
+    pub(crate) fn own_shares(&mut self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
-        // Each once, and none that nobody needs any more: signing is what a question costs us.
+        // None that nobody needs any more: signing is what a question costs us.
         let floor = self.sequence.floor();
         let due: BTreeSet<Round> = coins.iter().copied().filter(|round| *round > floor && *round <= tip.round).collect();
-        due.into_iter().map(|round| (round, signer.coin_share(&self.context.coin_message(round)))).collect()
+        let known = &mut self.service.own_shares;
+        let sign = |round| signer.coin_share(&self.context.coin_message(round));
+        due.into_iter().map(|round| (round, *known.entry(round).or_insert_with(|| sign(round)))).collect()
     }
 
     /// S4: what is still here, then what is below it, lowest rounds first, as far as it fits. Whole rounds rather than exactly
@@ -211,7 +220,7 @@ impl MahiMahi {
     /// Shares and values that a peer sends are checked one by one, which is dear: within its allowance only. What is dropped is
     /// asked for again.
     pub(crate) fn may_check_coins(&mut self, from: ValidatorIndex, count: usize) -> bool {
-        let may = self.service.may_spend(from, &self.config, self.now);
+        let may = self.may_spend(from);
         if may {
             self.service.spend(from, COIN_COST * count as u64);
         }

@@ -28,6 +28,9 @@ use std::{
 /// Tips of one lane whose histories are fetched before their turn.
 pub const MAX_EARLY: usize = 16;
 
+/// Cars of one answer at positions with another car, of which signatures are checked in vain.
+const MAX_UNPROVEN: usize = 8;
+
 /// What the caller wants a body for, in numbers of its own; a later purpose takes an earlier one's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Purpose(pub u64);
@@ -352,13 +355,16 @@ impl Lanes {
     /// Takes in what is missing of this chain, from its top down. Returns its bytes.
     fn take_chain(&mut self, lane: ValidatorIndex, need: Need, above: Position, cars: &[Arc<NamedCar>]) -> usize {
         let floor = above.max(self.lane(lane).executed().position);
-        let mut bytes = 0;
+        let (mut bytes, mut unproven) = (0, 0);
         for car in cars.iter().rev().take_while(|car| car.position() > floor) {
             if need == Need::Early && self.is_full(lane) {
                 self.fetches.give_up_early(lane);
                 break;
             }
-            self.report_fork(car);
+            // A long fork under false signatures would cost a check a car.
+            if unproven < MAX_UNPROVEN && !self.report_fork(car) {
+                unproven += 1;
+            }
             if self.insert(car.clone()) {
                 bytes += car.batch().len() + OVERHEAD;
             }

@@ -44,6 +44,8 @@ struct Held {
     car: Arc<NamedCar>,
     rooted: bool,
     vote: Vote,
+    /// The verdict on its signature, once somebody needed it. Fetched cars may have false ones.
+    is_signed: Option<bool>,
 }
 
 /// How far our vote for a car has come.
@@ -150,7 +152,7 @@ impl Lane {
         }
         let rooted = self.is_rooted(&car.parent());
         *self.weight_at(tip.position) += weight(&car);
-        self.cars.insert(key, Held { car, rooted, vote: Vote::None });
+        self.cars.insert(key, Held { car, rooted, vote: Vote::None, is_signed: None });
         if rooted {
             self.root_children(tip);
         }
@@ -245,12 +247,29 @@ impl Lane {
         parent.position == Position(0) || named || certified.is_some_and(|certified| self.is_just_below(certified, parent))
     }
 
-    /// Another car held at this position, and nobody was accused of it yet.
-    pub fn fork_of(&mut self, tip: &Tip) -> Option<Arc<NamedCar>> {
+    /// Other cars at this position, as long as nobody was accused because of it.
+    pub fn forks_of(&self, tip: &Tip) -> Vec<Arc<NamedCar>> {
+        if self.accused.len() >= MAX_ACCUSED || self.accused.contains(&tip.position) {
+            return Vec::new();
+        }
         let place = (tip.position, B256::ZERO)..(tip.position.next(), B256::ZERO);
         let held = self.cars.range(place).map(|(_, held)| &held.car);
-        let other = held.chain(self.waiting.get(&tip.position)).find(|car| car.tip() != *tip)?.clone();
-        (self.accused.len() < MAX_ACCUSED && self.accused.insert(tip.position)).then_some(other)
+        held.chain(self.waiting.get(&tip.position)).filter(|car| car.tip() != *tip).cloned().collect()
+    }
+
+    /// The owner was accused because of this position.
+    pub fn accused(&mut self, position: Position) {
+        self.accused.insert(position);
+    }
+
+    /// The verdict on this car's signature; of a car that is held it is worked out once.
+    pub fn is_signed(&mut self, car: &NamedCar, check: impl FnOnce() -> bool) -> bool {
+        let tip = car.tip();
+        match self.cars.get_mut(&(tip.position, tip.digest)) {
+            // The same car may have come under another signature.
+            Some(held) if held.car.signed().signature == car.signed().signature => *held.is_signed.get_or_insert_with(check),
+            _ => check(),
+        }
     }
 
     /// D4: keeps a car whose parent is not voted for, while it is at most `ahead` above the certified one (G5): whoever floods a lane

@@ -289,14 +289,19 @@ impl Lanes {
     }
 
     /// D9: a fork is no crime against the lane's order, but one against the rules. Proven only by two signatures: fetched cars may come
-    /// with false ones.
-    fn report_fork(&mut self, car: &Arc<NamedCar>) {
-        if let Some(other) = self.lane_mut(car.lane()).fork_of(&car.tip())
-            && self.is_signed(&other)
-            && self.is_signed(car)
-        {
+    /// with false ones. `false` when signatures were checked and prove nothing.
+    fn report_fork(&mut self, car: &Arc<NamedCar>) -> bool {
+        let others = self.lane(car.lane()).forks_of(&car.tip());
+        if others.is_empty() {
+            return true;
+        }
+        let other = others.into_iter().find(|other| self.is_signed(other)).filter(|_| self.is_signed(car));
+        let is_proven = other.is_some();
+        if let Some(other) = other {
+            self.lane_mut(car.lane()).accused(car.position());
             self.effects.push_back(Effect::Accuse(car.lane(), [other, car.clone()]));
         }
+        is_proven
     }
 
     /// D7: a verified certificate, wherever it came from.
@@ -430,13 +435,16 @@ impl Lanes {
 
     /// Highest car of a lane that is held under its owner's signature. Cars that were fetched may have false ones; those are not above
     /// the highest certificate, so only a few are tried.
-    pub fn highest_signed(&self, lane: ValidatorIndex) -> Option<&Arc<NamedCar>> {
-        self.lane(lane).cars_downwards().take(4).find(|car| self.is_signed(car))
+    pub fn highest_signed(&mut self, lane: ValidatorIndex) -> Option<Arc<NamedCar>> {
+        let highest: Vec<_> = self.lane(lane).cars_downwards().take(4).cloned().collect();
+        highest.into_iter().find(|car| self.is_signed(car))
     }
 
     /// Checks the owner's signature of this car.
-    fn is_signed(&self, car: &NamedCar) -> bool {
-        self.signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature)
+    fn is_signed(&mut self, car: &NamedCar) -> bool {
+        let signatures = self.signatures.clone();
+        let check = || signatures.verify(car.lane(), &car.tip().digest, &car.signed().signature);
+        self.lane_mut(car.lane()).is_signed(car, check)
     }
 
     /// Whether a restart needs the record of this car.

@@ -1,12 +1,17 @@
 //! Answers are rationed: whoever floods questions gets what a polite asker gets, and takes nothing from anybody.
 
-use crate::cluster::{Cluster, DELAY, plain};
-use corniche_autobahn::{
-    Config,
-    message::{Message, Position, Slot, Tip},
+use crate::{
+    cluster::{Cluster, DELAY, index, plain},
+    unsolicited::Counting,
 };
-use corniche_testkit::{Event, Process};
+use corniche_autobahn::{
+    Config, Signer,
+    kit::{FakeKeys, FakeSignatures, committee},
+    message::{Message, Position, Slot, Standing, Tip},
+};
+use corniche_testkit::{Event, Links, Micros, Process};
 use corniche_types::B256;
+use std::sync::Arc;
 
 fn ask(cluster: &mut Cluster, from: usize, to: usize, message: &Message) {
     let now = cluster.world.now();
@@ -113,4 +118,58 @@ fn whatever_is_answered_is_on_the_same_ration() {
         // 8 at once and 16 in the second, each counted as 1 kB more than it is, and what goes on anyway.
         assert!(answers <= 60, "{answers} answers to ten thousand of {question:?}");
     }
+}
+
+/// All faulty validators of fifty ask for as much as they can, for a second.
+#[test]
+fn many_floods_together_get_little_more_than_one() {
+    let (size, faulty) = (50, 16);
+    let links = Links::uniform(size, Micros::from_millis(DELAY));
+    let signers = (0..size).map(|node| Arc::new(FakeKeys(index(node))) as Arc<dyn Signer>).collect();
+    let counting = Counting::new(Arc::new(FakeSignatures));
+    let config = Config { fetch_bytes: 20_000, ..plain() };
+    let mut cluster = Cluster::with_keys(links, config, committee(size), signers, counting.clone());
+    cluster.world.start_all();
+    cluster.run_for(5 * DELAY);
+    let (node, body) = (faulty, "x".repeat(1_000));
+    for round in 0..25 {
+        (0..=faulty).for_each(|lane| cluster.submit(lane, &format!("{round}{body}")));
+        cluster.run_for(4 * DELAY);
+    }
+    cluster.run_for(500);
+    let tip = cluster.node(node).sent.iter().rev().find_map(|(_, _, message)| match message {
+        Message::Held { tip, .. } if tip.lane == index(0) => Some(*tip),
+        _ => None,
+    });
+    // Nobody else is there, so everything that is sent is an answer.
+    (0..size).filter(|other| *other != node).for_each(|other| cluster.world.crash(other));
+    cluster.run_for(100);
+    counting.take();
+    let (tip, before) = (tip.unwrap(), cluster.world.now());
+    let lanes = vec![Position(0); size];
+    for step in 0..200 {
+        for liar in 0..faulty {
+            for number in 0..2 {
+                let nonce = 10 * step + number;
+                let standing = Standing {
+                    nonce,
+                    answer: true,
+                    committed: None,
+                    yours: None,
+                    lanes: lanes.clone(),
+                    birth: None,
+                    met: None,
+                };
+                ask(&mut cluster, liar, node, &Message::Standing(standing));
+                ask(&mut cluster, liar, node, &Message::FetchCars { tip, above: Position(number) });
+            }
+        }
+        cluster.run_for(5);
+    }
+    let checks = counting.take();
+    let answers = cluster.node(node).sent.iter().filter(|(at, ..)| *at >= before);
+    let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).sum();
+    // One validator of four gets 24 full answers in its first second. A full answer takes about a millisecond, a check 50 µs.
+    assert!((8 * 20_000..64 * 20_000).contains(&bytes), "{bytes} bytes");
+    assert!(checks < 200, "{checks} signature checks");
 }

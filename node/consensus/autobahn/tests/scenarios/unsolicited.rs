@@ -21,10 +21,10 @@ use std::sync::{
 };
 
 /// Counts single signature checks.
-struct Counting(Arc<dyn Signatures>, AtomicUsize);
+pub struct Counting(Arc<dyn Signatures>, AtomicUsize);
 
 impl Counting {
-    fn new(signatures: Arc<dyn Signatures>) -> Arc<Self> {
+    pub fn new(signatures: Arc<dyn Signatures>) -> Arc<Self> {
         Arc::new(Self(signatures, AtomicUsize::new(0)))
     }
 
@@ -32,7 +32,7 @@ impl Counting {
         self.1.fetch_add(checks, Ordering::Relaxed);
     }
 
-    fn take(&self) -> usize {
+    pub fn take(&self) -> usize {
         self.1.swap(0, Ordering::Relaxed)
     }
 }

@@ -15,6 +15,21 @@ fn d9_one_vote_a_position_and_the_forker_is_accused_with_both_cars() {
 }
 
 #[test]
+fn d9_a_false_signature_does_not_hide_a_fork() {
+    let mut net = Net::new(4, Config::default());
+    let [one, fetched, other] = ["a", "b", "c"].map(|text| net.chain(1, text, &[]).remove(0));
+    net.take(1, &one);
+    // A history that others certified is taken in under its hashes.
+    let forged = SignedCar { signature: [7; 64], ..fetched.signed().clone() };
+    let forged = Arc::new(NamedCar::trusted(forged, &Context::new(&net.committee)));
+    net.act(1, |lanes, now| lanes.fetch_history(now, fetched.tip(), Position(0), &[index(2)]));
+    net.act(1, |lanes, now| lanes.take_cars(now, index(2), forged.tip(), std::slice::from_ref(&forged)));
+    assert!(net.nodes[1].needs(&forged.tip()) && net.accused.is_empty(), "one signature proves nothing");
+    net.take(1, &other);
+    assert_eq!(net.accused, [(1, OWNER)]);
+}
+
+#[test]
 fn p21_a_fork_fetched_for_a_slot_is_vouched_for_but_gets_no_vote() {
     let mut net = Net::new(4, Config::default());
     let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
