@@ -137,7 +137,7 @@ fn main() {
         // Measured are calls, which keep a quarter of what blocks do.
         let waiting_bytes = 4 * VmConfig::default().waiting_bytes;
         let mut bench = Bench::new(&VmConfig { executors: 1, callers: threads, waiting_bytes, ..VmConfig::default() });
-        let rows = [shapes::warm(&mut bench), shapes::grown(&mut bench)].concat();
+        let rows = [shapes::warm(&mut bench), shapes::nested(&mut bench), shapes::grown(&mut bench)].concat();
         found.extend(rows.into_iter().map(|(name, per_gas)| (format!("{name}, {threads} threads"), per_gas)));
     }
     found.extend(search(&mut bench, seed, steps));

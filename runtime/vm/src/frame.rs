@@ -7,7 +7,7 @@ use crate::{
     block_reads::{BlockField, BlockReads},
     host::{
         BlockEnv, CallKind, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, FrameContext, Host,
-        HostError, Limits, MAX_CALL_DEPTH, Sum,
+        HostError, Limits, MAX_CALL_DEPTH, Readiness, Sum,
     },
     journal::Journal,
     machine::Machine,
@@ -30,7 +30,7 @@ pub(crate) struct World<'a> {
     pub block_reads: BlockReads,
     /// What open frames act on, the outermost first; delegate calls stay within their caller's.
     pub open: Vec<Address>,
-    /// Hashes of the code that ran. A node that has loaded it will not have to for the rest of the transaction, also when the frame that ran it is
+    /// The code that ran and that runs. A node that has loaded it will not have to for the rest of the transaction, also when the frame that ran it is
     /// undone; the same on all nodes, unlike what they have loaded.
     pub warm_code: WarmCode,
     /// Told what happens, when anybody wants to know.
@@ -139,11 +139,12 @@ impl<'a> World<'a> {
             depth: message.depth,
             block: self.block.clone(),
         };
-        let machine = self.machine;
+        let (machine, running) = (self.machine, self.warm_code.running());
         let code = code_id(account.gas_version, &account.code_hash);
         let mut frame = Frame { world: self, context, code_hash: account.code_hash, code };
         let entry = Entry { input: message.input, gas: message.gas, limits: message.limits };
         let exit = machine.run(&account, &stored, &mut frame, entry);
+        self.warm_code.close(running);
         if opens {
             self.open.pop();
         }
@@ -227,12 +228,12 @@ impl Host for Frame<'_, '_> {
         self.world.block
     }
 
-    fn code_is_cold(&self) -> bool {
-        !self.world.warm_code.is_warm(&self.code, self.context.depth)
+    fn code_readiness(&self) -> Readiness {
+        self.world.warm_code.readiness(&self.code, self.context.depth)
     }
 
     fn code_is_paid(&mut self) {
-        self.world.warm_code.ran(self.code);
+        self.world.warm_code.starts(self.code);
     }
 
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {

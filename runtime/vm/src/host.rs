@@ -157,6 +157,18 @@ pub struct CreateReturn {
     pub gas: u64,
 }
 
+/// What a transaction's history has made ready for the start of a frame. It decides the price, and depends on nothing that differs
+/// between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// The code ran before, and an instance of it waits.
+    Warm,
+    /// The code ran before, but it also runs in a frame further out, so this start needs another instance.
+    Nested,
+    /// The code has to be loaded.
+    Cold,
+}
+
 /// One frame's view of the world. See the module's documentation for who charges what.
 ///
 /// After any `Err` the frame ends and the host rolls back what it did, so a method may leave changes behind it when it fails.
@@ -168,9 +180,9 @@ pub trait Host {
         &self.context().block
     }
 
-    /// Whether the transaction has not run this frame's code before: then its start pays for loading it too.
-    fn code_is_cold(&self) -> bool {
-        false
+    /// What the transaction has made ready for the start of this frame.
+    fn code_readiness(&self) -> Readiness {
+        Readiness::Warm
     }
 
     /// The start is paid for: from now on the code is warm, whatever becomes of the frame.

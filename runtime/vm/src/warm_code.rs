@@ -3,33 +3,57 @@
 //! Which code is loaded, and which instances wait for their next run, is each node's own affair and never shows. What shows is this: the last
 //! [`WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each of them until the transaction ends
 //! ([`shelf`](crate::wasm)), so a start at the price of warm code finds one, however many contracts a transaction calls in turns. Frames that are
-//! open deep below each other may need many instances of one code, so from [`WARM_DEPTH`] on every start pays for a cold one.
+//! open deep below each other may need many instances of one code, so from [`WARM_DEPTH`] on every start pays for a cold one. Above it, a start
+//! within a frame of the same code pays for one more instance.
 
+use crate::host::Readiness;
 use alloy_primitives::B256;
 
 pub(crate) const WARM_CODES: usize = 32;
 pub(crate) const WARM_DEPTH: u32 = 32;
 
 #[derive(Default)]
-pub(crate) struct WarmCode(Vec<B256>);
+pub(crate) struct WarmCode {
+    /// By their last start, the newest last.
+    ran: Vec<B256>,
+    /// Of open frames, the outermost first.
+    runs: Vec<B256>,
+}
 
 impl WarmCode {
-    /// Whether a start at this depth, 0 for the outermost frame, pays the price of loaded code.
-    pub fn is_warm(&self, code_hash: &B256, depth: u32) -> bool {
-        depth < WARM_DEPTH && self.0.contains(code_hash)
+    /// What a start at this depth, 0 for the outermost frame, finds.
+    pub fn readiness(&self, code: &B256, depth: u32) -> Readiness {
+        if depth >= WARM_DEPTH || !self.ran.contains(code) {
+            Readiness::Cold
+        } else if self.runs.contains(code) {
+            Readiness::Nested
+        } else {
+            Readiness::Warm
+        }
     }
 
-    /// It ran just now.
-    pub fn ran(&mut self, code_hash: B256) {
-        match self.0.iter().position(|known| *known == code_hash) {
-            Some(at) => self.0[at..].rotate_left(1),
+    /// A frame of it starts.
+    pub fn starts(&mut self, code: B256) {
+        self.runs.push(code);
+        match self.ran.iter().position(|known| *known == code) {
+            Some(at) => self.ran[at..].rotate_left(1),
             None => {
-                if self.0.len() == WARM_CODES {
-                    self.0.remove(0);
+                if self.ran.len() == WARM_CODES {
+                    self.ran.remove(0);
                 }
-                self.0.push(code_hash);
+                self.ran.push(code);
             }
         }
+    }
+
+    /// Frames that run.
+    pub fn running(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Frames beyond so many have ended.
+    pub fn close(&mut self, running: usize) {
+        self.runs.truncate(running);
     }
 }
 
@@ -40,12 +64,33 @@ mod tests {
     #[test]
     fn the_last_codes_are_warm_and_no_others() {
         let (mut warm, code) = (WarmCode::default(), |at: usize| B256::from(alloy_primitives::U256::from(at)));
-        (0..WARM_CODES).for_each(|at| warm.ran(code(at)));
-        assert!((0..WARM_CODES).all(|at| warm.is_warm(&code(at), 0)));
+        let run = |warm: &mut WarmCode, at| {
+            warm.starts(code(at));
+            warm.close(0);
+        };
+        (0..WARM_CODES).for_each(|at| run(&mut warm, at));
+        assert!((0..WARM_CODES).all(|at| warm.readiness(&code(at), 0) == Readiness::Warm));
         // The first runs again, so it is the second that is forgotten.
-        warm.ran(code(0));
-        warm.ran(code(WARM_CODES));
-        assert!(warm.is_warm(&code(0), 0) && !warm.is_warm(&code(1), 0) && warm.is_warm(&code(2), 0));
-        assert!(warm.is_warm(&code(0), WARM_DEPTH - 1) && !warm.is_warm(&code(0), WARM_DEPTH));
+        run(&mut warm, 0);
+        run(&mut warm, WARM_CODES);
+        let found = [0, 1, 2].map(|at| warm.readiness(&code(at), 0));
+        assert_eq!(found, [Readiness::Warm, Readiness::Cold, Readiness::Warm]);
+        let at_depth = [WARM_DEPTH - 1, WARM_DEPTH].map(|depth| warm.readiness(&code(0), depth));
+        assert_eq!(at_depth, [Readiness::Warm, Readiness::Cold]);
+    }
+
+    #[test]
+    fn code_that_runs_further_out_needs_another_instance() {
+        let (mut warm, [one, other]) = (WarmCode::default(), [1, 2].map(B256::with_last_byte));
+        warm.starts(one);
+        assert_eq!(warm.readiness(&one, 1), Readiness::Nested);
+        assert_eq!(warm.readiness(&other, 1), Readiness::Cold);
+        let running = warm.running();
+        warm.starts(other);
+        assert_eq!(warm.readiness(&one, 2), Readiness::Nested, "also with another in between");
+        warm.close(running);
+        assert_eq!(warm.readiness(&other, 1), Readiness::Warm);
+        warm.close(0);
+        assert_eq!(warm.readiness(&one, 0), Readiness::Warm);
     }
 }

@@ -14,6 +14,8 @@ const CALLER: Address = Address::repeat_byte(0xaa);
 const CALLEE: Address = Address::repeat_byte(0xbb);
 const TWIN: Address = Address::repeat_byte(0xcc);
 const TRAPPING: Address = Address::repeat_byte(0xdd);
+/// Does what the caller does, and is other code.
+const LIKE_CALLER: Address = Address::repeat_byte(0xee);
 
 /// Input: for each call the low four bytes of its gas, little-endian, and the byte its address is made of. Failures are no matter.
 const CALLS: &str = r#"(module
@@ -45,7 +47,10 @@ const TRAPS: &str = r#"(module (import "vm_hooks" "evm_gas_left" (func $left (re
 fn state() -> Changes {
     let mut changes = Changes::default();
     let ends = answers("i32.const 0");
-    for (address, code) in [(CALLER, wat(CALLS)), (CALLEE, ends.clone()), (TWIN, ends), (TRAPPING, wat(TRAPS))] {
+    let calls_too = wat(&CALLS.replace("512", "516"));
+    for (address, code) in
+        [(CALLER, wat(CALLS)), (CALLEE, ends.clone()), (TWIN, ends), (TRAPPING, wat(TRAPS)), (LIKE_CALLER, calls_too)]
+    {
         let code_hash = keccak256(&code);
         let account = Account { nonce: 1, code_hash, abi_version: 1, gas_version: gas::LATEST.version, ..Account::default() };
         changes.accounts.insert(address, Some(account));
@@ -143,6 +148,22 @@ fn a_run_that_was_undone_has_loaded_its_code_all_the_same() {
     let (cold, warm) = (last(&[(less, TRAPPING)]), last(&[(ENOUGH, TRAPPING), (less, TRAPPING)]));
     assert!(cold > COLD_ACCOUNT + 4_000 + warm && warm < 3_000, "{cold}, {warm}");
     assert!(last(&[(ENOUGH, TRAPPING)]) > u64::from(ENOUGH), "a trap takes all");
+}
+
+/// A node keeps one instance of each warm code. While that runs, a start needs another one, and pages for it.
+#[test]
+fn a_start_within_a_frame_of_the_same_code_pays_for_another_instance() {
+    let within = last(&[(ENOUGH, CALLER)]);
+    let beside = last(&[(ENOUGH, LIKE_CALLER), (ENOUGH, LIKE_CALLER)]);
+    let nested = gas::LATEST.nested_ink(1) / INK_PER_GAS;
+    assert_eq!(nested, gas::LATEST.nested_start + gas::LATEST.nested_start_page);
+    assert!(within.abs_diff(beside + nested) <= 1, "{within} instead of {beside} + {nested}");
+    // Each time, and not when the frame has ended.
+    assert!(last(&[(ENOUGH, CALLER), (ENOUGH, CALLER)]).abs_diff(within) <= 1);
+    // A frame that cannot pay for it does not start.
+    let little = (beside + 1_000) as u32;
+    assert!(last(&[(little, CALLER)]) <= u64::from(little) + 200);
+    assert_eq!(gas::V1.nested_ink(1), 0, "version 1 keeps its price");
 }
 
 /// What is loaded is each node's own affair: one that keeps nothing and one that keeps all charge the same, the first time and later.

@@ -368,9 +368,12 @@ fn compiling_is_paid_by_size_and_by_branches_whether_or_not_it_is_kept() {
     let branchy = |count: usize| module("", &format!("{} (i32.const 0)", "(block (br_if 0 (local.get 0)))".repeat(count)));
     let price = |wasm: &[u8]| corniche_vm::wasm::validate::check(wasm).unwrap().compile_gas();
     let (one, many) = (branchy(1), branchy(1_000));
-    let linear = |wasm: &[u8]| gas::LATEST.compile_byte * wasm.len() as u64 + gas::LATEST.compile_function;
-    assert_eq!(price(&one), linear(&one) + 2 * gas::LATEST.compile_join);
-    assert_eq!(price(&many), linear(&many) + 2_000 * gas::LATEST.compile_join + 2_000 * 2_000 * 1_500 / 10_000);
+    let fixed = gas::LATEST.compile_module + gas::LATEST.compile_function;
+    // One operand at once.
+    let linear = |wasm: &[u8]| fixed + gas::LATEST.compile_byte * wasm.len() as u64;
+    let operand = gas::LATEST.compile_operand_squared;
+    assert_eq!(price(&one), linear(&one) + 2 * gas::LATEST.compile_join + (operand + 4 * 1_500) / 10_000);
+    assert_eq!(price(&many), linear(&many) + 2_000 * gas::LATEST.compile_join + (operand + 2_000 * 2_000 * 1_500) / 10_000);
     let (hash, price) = (keccak256(&many), price(&many));
     // Not compiled yet, then compiled: the same answers.
     for _ in 0..2 {

@@ -177,6 +177,12 @@ pub fn shapes() -> Vec<Shape> {
         let calls: String = (0..18).map(|at| format!("(call {at} (i32.const 64))")).collect();
         all.push(shape(format!("half a megabyte of {name}"), module("1", &bodies, "", &again(&calls))));
     }
+    for (name, body) in [
+        ("stores across two pages", "(i64.store (i32.const 4093) (i64.const 1))".repeat(200)),
+        ("fills of nothing behind memory", "(memory.fill (i32.const 65536) (i32.const 1) (i32.const 0))".repeat(20)),
+    ] {
+        all.push(shape(name, module("1", "", "", &again(&body))));
+    }
     for length in [65_536, 4 << 20] {
         let body = again(&format!("(memory.copy (i32.const {}) (i32.const 0) (i32.const {length}))", 4 << 20));
         all.push(shape(format!("copies of {length} bytes"), module("128", "", "", &body)));
@@ -238,6 +244,15 @@ pub fn deployments() -> Vec<Shape> {
             "operands",
             many(20, &format!("{} {} drop", "(i32.load (i32.const 4)) ".repeat(3_000), "i32.add ".repeat(2_999))),
         ),
+        shape(
+            "live operands",
+            module(
+                "1",
+                &format!("(func (result i32) {} {})", "(i32.load (i32.const 4)) ".repeat(3_000), "i32.add ".repeat(2_999)),
+                "",
+                "i32.const 0",
+            ),
+        ),
         shape("stores", many(60, &"(i32.store (local.get 0) (local.get 0))".repeat(1_000))),
         shape("loads", many(80, &"(drop (i32.load (local.get 0)))".repeat(1_000))),
         shape("divisions", many(80, &"(drop (i32.rem_s (local.get 0) (local.get 0)))".repeat(1_000))),
@@ -285,6 +300,31 @@ pub fn warm(bench: &mut Bench) -> Vec<(String, f64)> {
             (name, in_turns(bench, codes, 20 * codes, callee))
         })
         .into()
+}
+
+/// Codes that call themselves as deep as the price of warm code goes, in turns: each start needs an instance beside those that run.
+pub fn nested(bench: &mut Bench) -> Vec<(String, f64)> {
+    [(1, 1), (3, 1), (20, 1), (2, 17), (2, 64)]
+        .map(|(codes, pages)| {
+            let callee = |number| nesting(pages, 30, number);
+            let name = format!("{codes} warm codes with {pages} pages, all touched, 30 times in themselves, in turns");
+            (name, in_turns(bench, codes, 4 * codes, callee))
+        })
+        .into()
+}
+
+/// Touches its memory and calls itself with one byte of input more, up to so many.
+fn nesting(pages: u64, levels: u32, number: u64) -> Vec<u8> {
+    let body = format!(
+        "(drop (i32.const {number}))
+         (loop $touch (i32.store (local.get $at) (i32.const 1)) (br_if $touch (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 4096))) (i32.const {}))))
+         (if (i32.lt_u (local.get $length) (i32.const {levels})) (then
+            (call $contract_address (i32.const 0))
+            (drop (call $call_contract (i32.const 0) (i32.const 256) (i32.add (local.get $length) (i32.const 1)) (i32.const 64) (i64.const -1) (i32.const 96)))))
+         i32.const 0",
+        pages * 65_536
+    );
+    module(&pages.to_string(), "", "(local $at i32)", &body)
 }
 
 /// Code whose frames grow memory, so that each instance serves once.

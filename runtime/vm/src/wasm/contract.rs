@@ -13,7 +13,7 @@ use super::image::Image;
 use super::instance::Exports;
 use super::stack::NativeStack;
 use super::validate::Checked;
-use crate::host::{Exit, ExitStatus, Limits, Trap};
+use crate::host::{Exit, ExitStatus, Limits, Readiness, Trap};
 use alloy_primitives::B256;
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::sync::Arc;
@@ -51,13 +51,17 @@ pub(super) struct Started {
 }
 
 impl Start {
-    /// What is left of a frame's gas, and of its limits; `cold`: it is the first of its code in the transaction. `Err`: it cannot pay.
-    pub fn pay(self, schedule: &Schedule, entry: &Entry, cold: bool) -> Result<Started, Exit> {
+    /// What is left of a frame's gas, and of its limits. `Err`: it cannot pay.
+    pub fn pay(self, schedule: &Schedule, entry: &Entry, readiness: Readiness) -> Result<Started, Exit> {
         let metered = entry.gas.min(MAX_METERED_GAS);
         let Self { functions, initial_pages, .. } = self;
         let bytes = self.unpacked_bytes as usize;
-        let loading = if cold { schedule.cold_ink(bytes, functions, initial_pages) } else { 0 };
-        let price = gas::start_ink(bytes, initial_pages) + loading;
+        let preparing = match readiness {
+            Readiness::Warm => 0,
+            Readiness::Nested => schedule.nested_ink(initial_pages),
+            Readiness::Cold => schedule.cold_ink(bytes, functions, initial_pages),
+        };
+        let price = gas::start_ink(bytes, initial_pages) + preparing;
         let ink = (metered * INK_PER_GAS).checked_sub(price).ok_or_else(|| Exit::failed(ExitStatus::OutOfGas))?;
         let pages = entry.limits.memory_pages.checked_sub(initial_pages);
         let memory_pages = pages.ok_or_else(|| Exit::failed(ExitStatus::Trap(Trap::MemoryExhausted)))?;

@@ -19,6 +19,8 @@ use super::validate::MAX_MODULE_BYTES;
 use alloy_primitives::{Bytes, hex};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 
+type Decoder = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
+
 /// The first four bytes of keccak-256 of `stylus_constructor()`.
 pub const CONSTRUCTOR_SELECTOR: [u8; 4] = hex!("5585258d");
 
@@ -153,33 +155,55 @@ fn unknown(code: &[u8]) -> CreationError {
     CreationError::Unknown(hex::encode_prefixed(&code[..code.len().min(8)]))
 }
 
-/// Unpacks at most [`MAX_MODULE_BYTES`]; the stream must end exactly with the input. The window is allocated as the stream's header asks,
-/// at most 16 MiB.
+/// Bytes that the decoder is given at once. Between the announced length of a block and its first byte of output are at least 49 bits, so
+/// the decoder asks for more input in between, and the announcement can be seen.
+const STEP: usize = 4;
+
+/// Unpacks at most [`MAX_MODULE_BYTES`]; the stream must end exactly with the input. Stops at the announcement of a block that would exceed
+/// it, because the decoder fills its whole window, up to 16 MiB at once, before it hands anything out.
 fn decompress(compressed: &[u8]) -> Result<Vec<u8>, CreationError> {
-    let mut state = BrotliState::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
+    decompress_by(&mut Decoder::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default()), compressed)
+}
+
+fn decompress_by(state: &mut Decoder, compressed: &[u8]) -> Result<Vec<u8>, CreationError> {
     // One byte more than allowed, to see that there is more.
     let mut output = vec![0; MAX_MODULE_BYTES + 1];
-    let (mut available_in, mut input_offset) = (compressed.len(), 0);
-    let (mut available_out, mut output_offset, mut written) = (output.len(), 0, 0);
-    let result = BrotliDecompressStream(
-        &mut available_in,
-        &mut input_offset,
-        compressed,
-        &mut available_out,
-        &mut output_offset,
-        &mut output,
-        &mut written,
-        &mut state,
-    );
-    match result {
-        BrotliResult::ResultSuccess if output_offset > MAX_MODULE_BYTES => Err(CreationError::TooLarge),
-        BrotliResult::ResultSuccess if input_offset == compressed.len() => {
-            output.truncate(output_offset);
-            Ok(output)
+    let (mut input_offset, mut written) = (0, 0);
+    let (mut available_out, mut output_offset) = (output.len(), 0);
+    for step in compressed.chunks(STEP) {
+        let start = input_offset;
+        let (mut available_in, mut step_offset) = (step.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut available_in,
+            &mut step_offset,
+            step,
+            &mut available_out,
+            &mut output_offset,
+            &mut output,
+            &mut written,
+            state,
+        );
+        input_offset = start + step_offset;
+        match result {
+            BrotliResult::NeedsMoreInput if announced(state) > (MAX_MODULE_BYTES - output_offset.min(MAX_MODULE_BYTES)) => {
+                return Err(CreationError::TooLarge);
+            }
+            BrotliResult::NeedsMoreInput => {}
+            BrotliResult::ResultSuccess if output_offset > MAX_MODULE_BYTES => return Err(CreationError::TooLarge),
+            BrotliResult::ResultSuccess if input_offset == compressed.len() => {
+                output.truncate(output_offset);
+                return Ok(output);
+            }
+            BrotliResult::NeedsMoreOutput => return Err(CreationError::TooLarge),
+            _ => return Err(CreationError::Damaged),
         }
-        BrotliResult::NeedsMoreOutput => Err(CreationError::TooLarge),
-        _ => Err(CreationError::Damaged),
     }
+    Err(CreationError::Damaged)
+}
+
+/// What the open block has still to unpack, at least; nothing for metadata, which is skipped.
+fn announced(state: &Decoder) -> usize {
+    if state.is_metadata == 0 { usize::try_from(state.meta_block_remaining_len).unwrap_or(0) } else { 0 }
 }
 
 #[cfg(test)]
@@ -196,6 +220,96 @@ mod tests {
         stream.extend_from_slice(content);
         stream.push(0b11);
         stream
+    }
+
+    fn decoder() -> Decoder {
+        Decoder::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default())
+    }
+
+    /// What the decoder makes of a stream that it is given at once.
+    fn at_once(compressed: &[u8]) -> Option<Vec<u8>> {
+        let mut output = vec![0; MAX_MODULE_BYTES + 1];
+        let (mut in_left, mut in_at, mut out_left, mut out_at, mut written) = (compressed.len(), 0, output.len(), 0, 0);
+        let result = BrotliDecompressStream(
+            &mut in_left,
+            &mut in_at,
+            compressed,
+            &mut out_left,
+            &mut out_at,
+            &mut output,
+            &mut written,
+            &mut decoder(),
+        );
+        output.truncate(out_at);
+        (matches!(result, BrotliResult::ResultSuccess) && in_at == compressed.len() && out_at <= MAX_MODULE_BYTES)
+            .then_some(output)
+    }
+
+    fn compressed(content: &[u8], quality: u32, window: u32) -> Vec<u8> {
+        let mut stream = Vec::new();
+        let mut writer = brotli::CompressorWriter::new(&mut stream, 4_096, quality, window);
+        std::io::Write::write_all(&mut writer, content).unwrap();
+        drop(writer);
+        stream
+    }
+
+    /// Text that repeats itself now and then.
+    fn content(seed: u64, length: usize) -> Vec<u8> {
+        let mut state = seed;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as usize
+        };
+        let mut bytes: Vec<u8> = Vec::new();
+        while bytes.len() < length {
+            if bytes.len() > 40 && next() % 3 == 0 {
+                let from = next() % (bytes.len() - 30);
+                bytes.extend_from_within(from..from + 1 + next() % 30);
+            } else {
+                bytes.push(next() as u8 % 61);
+            }
+        }
+        bytes.truncate(length);
+        bytes
+    }
+
+    #[test]
+    fn unpacking_in_steps_gives_what_unpacking_at_once_does() {
+        let mut accepted = 0;
+        for seed in 0..400u64 {
+            let length = [1, 30, 3_000, 60_000, MAX_MODULE_BYTES, MAX_MODULE_BYTES + 1][seed as usize % 6];
+            let mut stream = compressed(&content(seed, length), (seed % 10) as u32, 16 + (seed % 9) as u32);
+            match seed % 4 {
+                0 => stream.push(0),
+                1 => {
+                    let at = (seed as usize * 7_919) % stream.len();
+                    stream[at] ^= 1 << (seed % 8);
+                }
+                _ => {}
+            }
+            let expected = at_once(&stream);
+            accepted += u32::from(expected.is_some());
+            assert!(decompress(&stream).ok() == expected, "seed {seed}");
+        }
+        assert!(accepted > 100, "{accepted}");
+        assert_eq!(decompress(&[]), Err(CreationError::Damaged));
+    }
+
+    /// Otherwise a few bytes have the decoder write a whole window.
+    #[test]
+    fn a_block_that_is_too_large_is_refused_before_it_is_unpacked() {
+        let zeros = vec![0; 20 << 20];
+        for window in [16, 18, 22, 24] {
+            let stream = compressed(&zeros, 9, window);
+            let mut state = decoder();
+            assert_eq!(decompress_by(&mut state, &stream), Err(CreationError::TooLarge), "window {window}");
+            assert!(state.pos as usize <= MAX_MODULE_BYTES, "window {window}: {} bytes were unpacked", state.pos);
+        }
+        // Some good content first does not hide it.
+        let some = [content(1, 100_000), zeros].concat();
+        let mut state = decoder();
+        assert_eq!(decompress_by(&mut state, &compressed(&some, 5, 24)), Err(CreationError::TooLarge));
+        assert!(state.pos as usize <= MAX_MODULE_BYTES, "{} bytes were unpacked", state.pos);
     }
 
     fn packed(content: &[u8]) -> Vec<u8> {

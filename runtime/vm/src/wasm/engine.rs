@@ -18,7 +18,7 @@ use super::stack::{Deep, NativeStack};
 use super::starts::{self, Starts};
 use super::supposed::Supposed;
 use super::validate::{self, Rules, ValidationError};
-use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Trap};
+use crate::host::{Exit, ExitStatus, Host, Limits, MAX_CALL_DEPTH, Readiness, Trap};
 use alloy_primitives::{B256, Bytes, keccak256};
 use corniche_abi::ABI_VERSION;
 use std::collections::BTreeMap;
@@ -28,9 +28,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmtime::{Engine, Linker, Module};
 
 /// Gas that the start of any frame costs at least.
-const fn least_start_gas(schedule: &Schedule, cold: bool) -> u64 {
-    let loading = if cold { schedule.cold_ink(0, 0, 0) } else { 0 };
-    (gas::start_ink(0, 0) + loading) / INK_PER_GAS
+const fn least_start_gas(schedule: &Schedule, readiness: Readiness) -> u64 {
+    let preparing = match readiness {
+        Readiness::Warm => 0,
+        Readiness::Nested => schedule.nested_ink(0),
+        Readiness::Cold => schedule.cold_ink(0, 0, 0),
+    };
+    (gas::start_ink(0, 0) + preparing) / INK_PER_GAS
 }
 
 /// What is local to a node and can change no result, and the chain's [`Rules`].
@@ -427,9 +431,9 @@ impl WasmEngine {
     ///
     /// Needs much native stack and moves to a stack of its own for that.
     pub fn run(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
-        let cold = host.code_is_cold();
+        let readiness = host.code_readiness();
         self.on_enough_stack(|| {
-            let started = match contract.start().pay(contract.schedule(), &entry, cold) {
+            let started = match contract.start().pay(contract.schedule(), &entry, readiness) {
                 Ok(started) => started,
                 Err(exit) => return exit,
             };
@@ -449,9 +453,9 @@ impl WasmEngine {
         host: &mut dyn Host,
         entry: Entry,
     ) -> Exit {
-        let cold = host.code_is_cold();
+        let readiness = host.code_readiness();
         // No code costs less to start, so this needs none: a call that hands over next to nothing costs next to nothing.
-        if entry.gas < least_start_gas(schedule, cold) {
+        if entry.gas < least_start_gas(schedule, readiness) {
             return Exit::failed(ExitStatus::OutOfGas);
         }
         // Code is checked before it is stored, so a failure is no one's fault but ours.
@@ -461,7 +465,7 @@ impl WasmEngine {
         self.on_enough_stack(|| {
             // The frame pays first; only then its code is loaded, or compiled where no artefact is.
             let start = self.start(id, code_hash, stored_code).map_err(broken);
-            let started = start.and_then(|start| start.pay(schedule, &entry, cold));
+            let started = start.and_then(|start| start.pay(schedule, &entry, readiness));
             match started.and_then(|started| Ok((self.instance(id, ready)?, started))) {
                 Ok((instance, started)) => self.run_in(instance, host, entry.input.clone(), started),
                 Err(exit) => exit,

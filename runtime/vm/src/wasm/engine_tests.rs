@@ -8,7 +8,7 @@ use super::instance::Instance;
 use super::instance_tests::{GAS, Quiet, program};
 use super::instrument;
 use super::validate::{self, Rules};
-use crate::host::{Exit, ExitStatus, Limits};
+use crate::host::{Exit, ExitStatus, Limits, Readiness};
 use crate::machine::Machine;
 use crate::price;
 use alloy_primitives::{B256, Bytes, keccak256};
@@ -115,7 +115,7 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
     let before = gets();
     let start = engine.start_of(&hash).unwrap();
     let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
-    let least = (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), false).is_ok()).unwrap();
+    let least = (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), Readiness::Warm).is_ok()).unwrap();
     let mut host = Quiet::new();
     assert_eq!(engine.run_code(gas::LATEST, &hash, &nobody, &mut host, entry(least - 1)), Exit::failed(ExitStatus::OutOfGas));
     assert_eq!(gets(), before, "nothing was loaded for who cannot pay");
@@ -131,8 +131,8 @@ fn nothing_is_compiled_before_the_start_is_paid() {
     let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };
     let out_of_gas = Exit::failed(ExitStatus::OutOfGas);
     let start = engine(&Arc::new(Artefacts::default()), 0).contract(&hash, &wasm).unwrap().start();
-    let least = |cold| (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), cold).is_ok()).unwrap();
-    let (warm, cold) = (least(false), least(true));
+    let least = |readiness| (0..).find(|gas| start.pay(gas::LATEST, &entry(*gas), readiness).is_ok()).unwrap();
+    let (warm, cold) = (least(Readiness::Warm), least(Readiness::Cold));
     let with_artefact = Arc::new(Artefacts::default());
     engine(&with_artefact, 0).contract(&hash, &wasm).unwrap();
 

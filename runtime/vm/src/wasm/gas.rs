@@ -10,7 +10,7 @@
 //! processor can be made to do with each (`benches/worst_block.rs`, `benches/host_calls.rs`). Version 1 aimed at 12 ns on one processor,
 //! version 2 holds on an older one too (`docs/performance.md`).
 
-use super::validate::SLOTS_PER_WORD;
+use super::validate::{Frame, SLOTS_PER_WORD};
 use wasmparser::Operator;
 
 pub use corniche_abi::INK_PER_GAS;
@@ -22,6 +22,8 @@ pub struct Schedule {
     pub version: u8,
     /// Whether a frame's words count its values ([`Frame::words`](super::validate::Frame::words)).
     pub counts_slots: bool,
+    /// Ink of a store of more than a byte. It may lie across two pages of the processor, which takes 9 ns.
+    pub store: u64,
     /// Ink of a branch, an `if`, an `else` or a return.
     pub branch: u64,
     pub call: u64,
@@ -39,6 +41,12 @@ pub struct Schedule {
     /// Gas of code that a transaction runs for the first time, for each page its memory starts with: a fresh instance's pages are the
     /// kernel's, and a frame may touch all of them.
     pub cold_code_page: u64,
+    /// Gas of a start whose code is warm and runs already, in a frame further out: it takes another instance.
+    pub nested_start: u64,
+    /// And for each page that its memory starts with, as for cold code.
+    pub nested_start_page: u64,
+    /// Gas of compiling any module at its deployment.
+    pub compile_module: u64,
     /// Gas of validating and compiling a module at its deployment, for each byte of the unpacked module. Charged by the creation,
     /// beside what Ethereum's rules ask for storing the code.
     pub compile_byte: u64,
@@ -48,11 +56,15 @@ pub struct Schedule {
     pub compile_local: u64,
     /// And for each branch of a function.
     pub compile_join: u64,
+    /// Ink of compiling a function, for the most operands it has at once times their number: Cranelift's register allocator compares what
+    /// is alive with what is alive.
+    pub compile_operand_squared: u64,
 }
 
 pub static V1: Schedule = Schedule {
     version: 1,
     counts_slots: false,
+    store: 1_000,
     branch: 3_500,
     call: 12_000,
     call_indirect: 16_000,
@@ -61,15 +73,20 @@ pub static V1: Schedule = Schedule {
     grown_page: 2_500 * INK_PER_GAS,
     regrown_page: 0,
     cold_code_page: 1_700,
+    nested_start: 0,
+    nested_start_page: 0,
+    compile_module: 0,
     compile_byte: 100,
     compile_function: 1_500,
     compile_local: 8,
     compile_join: 0,
+    compile_operand_squared: 0,
 };
 
 pub static V2: Schedule = Schedule {
     version: 2,
     counts_slots: true,
+    store: 7_000,
     branch: 4_700,
     call: 18_500,
     call_indirect: 22_500,
@@ -78,10 +95,14 @@ pub static V2: Schedule = Schedule {
     grown_page: 3_400 * INK_PER_GAS,
     regrown_page: 2_900 * INK_PER_GAS,
     cold_code_page: 2_900,
+    nested_start: 1_000,
+    nested_start_page: 2_900,
+    compile_module: 50_000,
     compile_byte: 150,
     compile_function: 3_800,
     compile_local: 30,
     compile_join: 180,
+    compile_operand_squared: 27_500,
 };
 
 /// The version that new chains use.
@@ -110,6 +131,7 @@ pub enum Class {
     Select,
     Load,
     Store,
+    StoreByte,
     Branch,
     BranchTable,
     Call,
@@ -138,9 +160,9 @@ const fn shared_ink(class: Class) -> u64 {
         Class::Divide => 3_500,
         Class::Select => 400,
         Class::Load => 3_000,
-        Class::Store => 1_000,
+        Class::StoreByte => 1_000,
         // A schedule's own.
-        Class::Branch | Class::Call | Class::CallIndirect | Class::MemoryGrow => 0,
+        Class::Store | Class::Branch | Class::Call | Class::CallIndirect | Class::MemoryGrow => 0,
         Class::BranchTable => 5_000,
         Class::MemorySize => 500,
         Class::MemoryCopy | Class::MemoryFill => 10_000,
@@ -160,6 +182,7 @@ impl Schedule {
     /// Price of one instruction, in ink.
     pub const fn ink(&self, class: Class) -> u64 {
         match class {
+            Class::Store => self.store,
             Class::Branch => self.branch,
             Class::Call => self.call,
             Class::CallIndirect => self.call_indirect,
@@ -175,13 +198,13 @@ impl Schedule {
         pages * (self.load_page + INK_PER_LOAD_PAGE_SQUARED * pages)
     }
 
-    /// What a deployment pays for its module being validated, instrumented and compiled: for each function its branches and its locals.
-    pub fn compile_gas(&self, unpacked_bytes: usize, functions: impl IntoIterator<Item = (u32, u32)>) -> u64 {
-        let squared = |joins: u32| u64::from(joins) * u64::from(joins) * INK_PER_JOIN_SQUARED;
-        let (mut gas, mut ink) = (self.compile_byte * unpacked_bytes as u64, 0);
-        for (joins, locals) in functions {
-            gas += self.compile_function + self.compile_local * u64::from(locals) + self.compile_join * u64::from(joins);
-            ink += squared(joins);
+    /// What a deployment pays for its module being validated, instrumented and compiled.
+    pub fn compile_gas<'f>(&self, unpacked_bytes: usize, functions: impl IntoIterator<Item = &'f Frame>) -> u64 {
+        let squared = |number: u32| u64::from(number) * u64::from(number);
+        let (mut gas, mut ink) = (self.compile_module + self.compile_byte * unpacked_bytes as u64, 0);
+        for Frame { joins, locals, max_operands, .. } in functions {
+            gas += self.compile_function + self.compile_local * u64::from(*locals) + self.compile_join * u64::from(*joins);
+            ink += squared(*joins) * INK_PER_JOIN_SQUARED + squared(*max_operands) * self.compile_operand_squared;
         }
         gas + ink / INK_PER_GAS
     }
@@ -191,6 +214,11 @@ impl Schedule {
         let kib = (unpacked_bytes as u64).div_ceil(1024);
         let parts = GAS_COLD_CODE_PER_FUNCTION * functions as u64 + self.cold_code_page * initial_pages as u64;
         (GAS_COLD_CODE + GAS_COLD_CODE_PER_KIB * kib + parts) * INK_PER_GAS
+    }
+
+    /// What a start pays besides [`start_ink`] while its code runs further out, in ink.
+    pub const fn nested_ink(&self, initial_pages: u32) -> u64 {
+        (self.nested_start + self.nested_start_page * initial_pages as u64) * INK_PER_GAS
     }
 }
 
@@ -286,7 +314,11 @@ classes! {
     Load:
         I32Load I64Load I32Load8S I32Load8U I32Load16S I32Load16U
         I64Load8S I64Load8U I64Load16S I64Load16U I64Load32S I64Load32U;
-    Store: I32Store I64Store I32Store8 I32Store16 I64Store8 I64Store16 I64Store32;
+    Store: I32Store I64Store;
+    StoreByte: I32Store8;
+    Store: I32Store16;
+    StoreByte: I64Store8;
+    Store: I64Store16 I64Store32;
     Branch: If Else Br BrIf Return;
     BranchTable: BrTable;
     Call: Call;
@@ -330,6 +362,10 @@ pub fn describe(schedule: &Schedule) -> String {
     line("compile_join_squared", INK_PER_JOIN_SQUARED);
     if schedule.version > 1 {
         line("compile_join", schedule.compile_join * INK_PER_GAS);
+        line("compile_module", schedule.compile_module * INK_PER_GAS);
+        line("compile_operand_squared", schedule.compile_operand_squared);
+        line("nested_start", schedule.nested_start * INK_PER_GAS);
+        line("nested_start_page", schedule.nested_start_page * INK_PER_GAS);
         line("regrown_page", schedule.regrown_page);
         line("slots_per_word", if schedule.counts_slots { SLOTS_PER_WORD.into() } else { 0 });
     }

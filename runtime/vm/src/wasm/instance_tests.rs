@@ -6,7 +6,7 @@ use super::instance::Instance;
 use super::{NoCache, gas};
 use crate::host::{
     BlockEnv, CallRequest, CallReturn, CallStatus, Charged, CreateRequest, CreateReturn, Exit, ExitStatus, FrameContext, Host,
-    HostError, Limits, Sum,
+    HostError, Limits, Readiness, Sum,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use proptest::prelude::*;
@@ -73,8 +73,8 @@ impl Host for Quiet {
     fn context(&self) -> &FrameContext {
         &self.context
     }
-    fn code_is_cold(&self) -> bool {
-        self.cold
+    fn code_readiness(&self) -> Readiness {
+        if self.cold { Readiness::Cold } else { Readiness::Warm }
     }
     fn storage_load(&mut self, key: &B256, _: u64) -> Result<Charged<B256>, HostError> {
         Ok(Charged::new(keccak256(key), 100))

@@ -113,6 +113,24 @@ pub fn ideas() -> Vec<Idea> {
             ),
         ),
         text(
+            "fill of nothing beyond memory",
+            "An empty fill is not checked.",
+            "1",
+            "(memory.fill (i32.const 65537) (i32.const 0) (i32.const 0)) i32.const 0",
+        ),
+        text(
+            "fill of nothing in front of memory",
+            "The same with a negative address.",
+            "1",
+            "(memory.fill (i32.const -65536) (i32.const 0) (i32.const 0)) i32.const 0",
+        ),
+        text(
+            "fill of nothing behind grown memory",
+            "The end of memory is taken for the one it began with.",
+            "1 2",
+            "(memory.fill (i32.add (i32.mul (memory.grow (i32.const 1)) (i32.const 65536)) (i32.const 65536)) (i32.const 0) (i32.const 0)) i32.const 0",
+        ),
+        text(
             "fill of one byte",
             "The same with one byte.",
             "1",

@@ -57,7 +57,7 @@ pub struct Checked<'a> {
 impl Checked<'_> {
     /// What making it ready to run costs at its deployment.
     pub fn compile_gas(&self) -> u64 {
-        self.schedule.compile_gas(self.wasm.len(), self.frames.iter().map(|frame| (frame.joins, frame.locals)))
+        self.schedule.compile_gas(self.wasm.len(), &self.frames)
     }
 }
 
