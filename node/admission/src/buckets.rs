@@ -6,8 +6,11 @@
 //! rotation, so nobody owns a sender for long; and a validator that holds a transaction which its owner does not get
 //! ordered takes over after [`TURN_MS`], so nobody can keep one out at all.
 //!
-//! Validators at slightly different heights may see two owners for a moment, or none. The former costs a duplicate, which
-//! execution skips; the latter a turn. Neither costs a transaction.
+//! Validators see the first block of a rotation at different times, so the rotation begins later, at a time that this block
+//! names ([`Rotation::begins`]). What is left is the difference of their clocks and the delay of a message. Within [`EDGE_MS`]
+//! of the beginning a validator finds out from its places in both orders by which of them it was sent a transaction: the
+//! first two of an order get it at once. Where it is owner by one and second by the other, it gives the other owner
+//! [`EDGE_MS`], or a turn if the rotation began after the transaction came.
 //!
 //! The bucket is of the sender and not of the transaction: what a transaction contains cannot steer it, and an address made
 //! to fall to one validator falls to another one in the next rotation.
@@ -20,8 +23,11 @@ pub const TURN_MS: u64 = 2_000;
 pub(crate) const MOST_TURNS: u64 = 4;
 /// A rotation lasts so long on the clock of the chain.
 pub const ROTATION_SECONDS: u64 = 30;
-/// Transactions that come within so long of a rotation may have been sent to either owner.
+/// Transactions that come within so long of a rotation may have been sent to either owner. The one that is in doubt waits for
+/// the other one as long.
 pub const EDGE_MS: u64 = 500;
+/// A rotation begins this long after the time of its first block: long enough for all validators to have executed the block.
+pub const ROTATION_LEAD_MS: u64 = 2_000;
 
 /// Who owns whom, until the next rotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +51,13 @@ impl Rotation {
     /// The rotation after a further block; `None` when it is still this one.
     pub fn next(&self, header: &Header) -> Option<Self> {
         Some(Self::of(header)).filter(|next| next.number != self.number)
+    }
+
+    /// When the rotation that this block is the first of begins, for a node that executes it now. No node waits for longer than
+    /// the lead, whatever its clock or the chain's shows.
+    pub fn begins(first: &Header, now: TimestampMs) -> TimestampMs {
+        let time = first.timestamp.saturating_mul(1_000).min(now.0);
+        TimestampMs(time.saturating_add(ROTATION_LEAD_MS))
     }
 
     fn of(header: &Header) -> Self {
@@ -72,17 +85,32 @@ pub struct Standing {
     /// Another node had it before, and passed it on when the turn of this one was near; for what a user gives this node, it
     /// waits for all that are before it.
     pub passed_on: bool,
+    /// It is second, and was the owner before the rotation began a moment ago: it gives the owner [`EDGE_MS`].
+    pub disputed: bool,
 }
 
 impl Standing {
     /// Of a node that proposes whatever it is given.
-    pub const ALONE: Self = Self { place: Some(0), ours: false, passed_on: false };
+    pub const ALONE: Self = Self { place: Some(0), ours: false, passed_on: false, disputed: false };
 
     /// When a transaction may be proposed here that could have been since then; `None`: never.
     pub(crate) fn due(self, since: TimestampMs) -> Option<TimestampMs> {
-        let place = self.place?;
-        let turns = if self.passed_on { place.min(1) } else { place };
-        Some(TimestampMs(since.0.saturating_add(u64::from(turns) * TURN_MS)))
+        let wait = match self.place? {
+            0 => 0,
+            _ if self.disputed => EDGE_MS,
+            _ if self.passed_on => TURN_MS,
+            place => u64::from(place) * TURN_MS,
+        };
+        Some(TimestampMs(since.0.saturating_add(wait)))
+    }
+
+    /// Of a transaction that a node may have sent by the last rotation, by which this node owns it.
+    pub fn at_edge(self) -> Self {
+        match self.place {
+            Some(1) => Self { disputed: true, ..self },
+            // Neither owner nor second by the new one: it was sent by the last.
+            place => Self { place: place.map(|_| 0), ..self },
+        }
     }
 
     /// Known by both ways.
@@ -91,6 +119,11 @@ impl Standing {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        Self { place, ours: self.ours || other.ours, passed_on: self.passed_on || other.passed_on }
+        Self {
+            place,
+            ours: self.ours || other.ours,
+            passed_on: self.passed_on || other.passed_on,
+            disputed: self.disputed || other.disputed,
+        }
     }
 }

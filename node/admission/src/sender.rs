@@ -137,10 +137,11 @@ impl SenderQueue {
         }
     }
 
-    /// The same for all that came since then.
-    pub fn learn_since(&mut self, since: TimestampMs, standing: Standing) {
-        let recent = self.entries.values_mut().filter(|entry| entry.arrived_at >= since);
-        recent.for_each(|entry| entry.standing = entry.standing.and(standing));
+    /// What was passed on since then to none of the first two of the old order was meant for the new owner, this node.
+    pub fn own_since(&mut self, since: TimestampMs) {
+        let recent = self.entries.values_mut().filter(|entry| entry.arrived_at >= since && !entry.standing.ours);
+        let meant = recent.filter(|entry| entry.standing.passed_on && entry.standing.place > Some(1));
+        meant.for_each(|entry| entry.standing.place = Some(0));
     }
 
     /// When this one may be proposed here; `None` when it cannot be proposed anywhere, or not here.

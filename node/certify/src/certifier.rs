@@ -252,7 +252,7 @@ impl Certifier {
     /// Everyone who says they signed this header, ourselves included. An unchecked share of a validator that lied since does not count:
     /// it could spoil one aggregate more.
     fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, Signature> {
-        let counts = |from: &ValidatorIndex, share: &Received| share.verified || !self.suspects.contains(from);
+        let counts = |from: &ValidatorIndex, share: &Received| share.verified || !self.lies.contains_key(from);
         let signed = self.received(height).filter(|(from, share)| share.header_hash == header_hash && counts(from, share));
         let mut signers: BTreeMap<_, _> = signed.map(|(from, received)| (from, received.signature)).collect();
         let own_header = self.executed.get(&height).filter(|header| header.hash == header_hash);
@@ -289,10 +289,16 @@ impl Certifier {
         self.newest_executed.unwrap_or_default().0.saturating_sub(self.certified.0) >= PROBATION_LAG
     }
 
-    /// Checks the shares of senders on probation for this height when certification lags behind. Lower heights need none: its certificate covers them.
+    /// Checks what senders that lied have sent unchecked for this height, when certification lags behind. Lower heights need none: its
+    /// certificate covers them.
     fn check_waiting(&mut self, height: Height) {
-        let waiting = self.shares.get(&height).into_iter().flatten().map(|(from, _)| *from);
-        let waiting: Vec<_> = waiting.filter(|from| self.lags() && self.is_on_probation(*from)).collect();
+        if !self.lags() {
+            return;
+        }
+        let unchecked = |(from, received): (&ValidatorIndex, &Option<Received>)| {
+            (self.lies.contains_key(from) && received.as_ref().is_some_and(|received| !received.verified)).then_some(*from)
+        };
+        let waiting: Vec<_> = self.shares.get(&height).into_iter().flatten().filter_map(unchecked).collect();
         waiting.into_iter().for_each(|from| _ = self.check(from, height));
     }
 

@@ -184,6 +184,7 @@ impl Pipeline {
         if self.halted {
             return;
         }
+        self.rotate(now);
         match input {
             Input::Submit { transaction, from, reply } => self.submit(now, transaction, from, reply),
             Input::Dev { order, reply } => self.obey(now, order, reply),

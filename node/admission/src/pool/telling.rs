@@ -52,15 +52,14 @@ impl Pool {
         told
     }
 
-    /// The order changed: what came since then may have been sent here by somebody who knew. The others stay with those who
-    /// owned them when they came, so that nothing is proposed twice for the sake of a rotation.
-    pub fn rotate(&mut self, since: TimestampMs, place: impl Fn(&Address) -> Option<u32>) {
+    /// A rotation begins, by which this node `owns` some senders. A node whose clock is ahead may have sent it their transactions
+    /// that came since then. Those stay with the old owner that it may also have from being told as second
+    /// ([`Standing::at_edge`]), so that nothing is proposed twice for the sake of a rotation.
+    pub fn rotate(&mut self, since: TimestampMs, owns: impl Fn(&Address) -> bool) {
         let recent = |sender: &Address| self.senders[sender].entries().values().any(|entry| entry.arrived_at >= since);
-        let senders: Vec<Address> = self.senders.keys().copied().filter(recent).collect();
+        let senders: Vec<Address> = self.senders.keys().copied().filter(|sender| recent(sender) && owns(sender)).collect();
         for sender in senders {
-            let standing = Standing { place: place(&sender), ours: false, passed_on: false };
-            let queue = self.senders.get_mut(&sender).expect("listed above");
-            queue.learn_since(since, standing);
+            self.senders.get_mut(&sender).expect("listed above").own_since(since);
             self.reindex(sender);
         }
     }

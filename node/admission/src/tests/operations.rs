@@ -51,15 +51,18 @@ enum Operation {
     Wait(u64),
     /// So many of those whose turn ended are told of.
     Turns(usize),
-    /// Everybody's place becomes this one.
-    Rotate(u32),
+    /// This node becomes everybody's owner, or nobody's.
+    Rotate(bool),
     EmptyBlock,
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
     let place = prop_oneof![3 => Just(Some(0)), 3 => (1u32..3).prop_map(Some), 1 => Just(None)];
-    let standing = (place, any::<bool>(), any::<bool>());
-    let standing = standing.prop_map(|(place, ours, passed_on)| Standing { place, ours, passed_on });
+    let standing = (place, any::<bool>(), any::<bool>(), any::<bool>());
+    let standing = standing.prop_map(|(place, ours, passed_on, at_edge)| {
+        let standing = Standing { place, ours, passed_on, disputed: false };
+        if at_edge { standing.at_edge() } else { standing }
+    });
     let gas = prop_oneof![Just(21_000u64), Just(90_000)];
     let admit = (1u8..5, 0u64..5, 0u128..40, 90u128..200, 0u128..3, gas, standing).prop_map(
         |(from, ahead, tip, max_fee, value, gas, standing)| Operation::Admit {
@@ -84,7 +87,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (80u64..150).prop_map(Operation::BaseFee),
         2 => (0u64..3_000).prop_map(Operation::Wait),
         1 => (1usize..6).prop_map(Operation::Turns),
-        1 => (0u32..3).prop_map(Operation::Rotate),
+        1 => any::<bool>().prop_map(Operation::Rotate),
         1 => Just(Operation::EmptyBlock),
     ]
 }
@@ -153,9 +156,9 @@ impl Run {
             }
             Operation::Wait(ms) => self.world.wait(ms),
             Operation::Turns(most) => self.take_turns(most),
-            Operation::Rotate(place) => {
+            Operation::Rotate(owns) => {
                 let since = TimestampMs(self.world.now.0.saturating_sub(EDGE_MS));
-                self.world.pool.rotate(since, |_| Some(place));
+                self.world.pool.rotate(since, |_| owns);
             }
             Operation::EmptyBlock => self.world.on_block(&[], &[]),
         }

@@ -1,17 +1,17 @@
 //! Who proposes what when: owners at once, the others when their turn has come, and who is told meanwhile.
 
 use super::world::*;
-use crate::{EDGE_MS, ROTATION_SECONDS, Refusal, Rotation, Standing, TURN_MS};
+use crate::{EDGE_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, Refusal, Rotation, Standing, TURN_MS};
 use corniche_types::{Address, B256, Header, TimestampMs, U256};
 
 /// Given to this validator by another one.
 fn copy(place: u32) -> Standing {
-    Standing { place: Some(place), ours: false, passed_on: true }
+    Standing { place: Some(place), passed_on: true, ..Standing::ALONE }
 }
 
 /// Given to this validator by a user.
 fn ours(place: u32) -> Standing {
-    Standing { place: Some(place), ours: true, passed_on: false }
+    Standing { place: Some(place), ours: true, ..Standing::ALONE }
 }
 
 fn told(world: &mut World, most: usize) -> Vec<(u32, u8, u64)> {
@@ -41,7 +41,7 @@ fn only_the_owner_proposes_at_once() {
 #[test]
 fn a_node_that_proposes_nothing_never_does() {
     let mut world = World::new();
-    world.admit_as(&draft(1, 0), Standing { place: None, ours: true, passed_on: false }).unwrap();
+    world.admit_as(&draft(1, 0), Standing { place: None, ours: true, ..Standing::ALONE }).unwrap();
     world.wait(100 * TURN_MS);
     assert_eq!(world.cut(), []);
     assert_eq!(told(&mut world, 9), [(100, 1, 0)]);
@@ -217,12 +217,30 @@ fn others_are_told_turn_by_turn_of_what_users_gave_us_and_of_nothing_else() {
 fn a_rotation_takes_in_what_came_at_its_edge_and_leaves_the_rest_where_it_is() {
     let mut world = World::new();
     world.admit_as(&draft(1, 0), copy(0)).unwrap();
-    world.admit_as(&draft(2, 0), copy(1)).unwrap();
+    world.admit_as(&draft(2, 0), copy(2)).unwrap();
     world.wait(EDGE_MS + 1);
-    world.admit_as(&draft(3, 0), copy(1)).unwrap();
-    world.pool.rotate(TimestampMs(world.now.0 - EDGE_MS), |sender| Some(u32::from(*sender == address(1))));
+    world.admit_as(&draft(3, 0), copy(2)).unwrap();
+    world.admit_as(&draft(4, 0), copy(1)).unwrap();
+    world.admit_as(&draft(5, 0), ours(2)).unwrap();
+    world.admit_as(&draft(6, 0), copy(2)).unwrap();
+    world.pool.rotate(TimestampMs(world.now.0 - EDGE_MS), |sender| *sender != address(6));
     world.pool.assert_consistent();
-    assert_eq!(world.cut(), [(1, 0), (3, 0)]);
+    assert_eq!(world.cut(), [(1, 0), (3, 0)], "not what the owner before has as well");
+}
+
+#[test]
+fn an_owner_in_doubt_leaves_it_to_the_other() {
+    let mut world = World::new();
+    world.admit_as(&draft(1, 0), copy(1).at_edge()).unwrap();
+    world.admit_as(&draft(2, 0), copy(1).at_edge()).unwrap();
+    world.admit_as(&draft(3, 0), copy(0).at_edge()).unwrap();
+    world.admit_as(&draft(4, 0), copy(2).at_edge()).unwrap();
+    assert_eq!(world.cut(), [(3, 0), (4, 0)], "these can only have been meant for the owner");
+    world.wait(EDGE_MS - 1);
+    assert_eq!(world.cut(), []);
+    world.block(&[draft(1, 0)]);
+    world.wait(1);
+    assert_eq!(world.cut(), [(2, 0)]);
 }
 
 fn header(timestamp: u64, randomness: u8) -> Header {
@@ -241,6 +259,14 @@ fn every_node_finds_the_same_rotation_from_the_start_or_by_following() {
         }
     }
     assert!(Rotation::default().next(&header(second - 1, 1)).is_none());
+}
+
+#[test]
+fn a_rotation_begins_at_one_time_for_all_who_see_its_first_block_in_time() {
+    let begins = |now| Rotation::begins(&header(60, 1), TimestampMs(now)).0;
+    let time = 60_000 + ROTATION_LEAD_MS;
+    assert_eq!([60_000, 60_001, time - 1, time + 9].map(begins), [time; 4]);
+    assert_eq!(begins(7), 7 + ROTATION_LEAD_MS, "a clock far behind the chain's");
 }
 
 #[test]

@@ -35,8 +35,10 @@ pub(super) struct Forwarding {
     awaited_until: TimestampMs,
     /// `None`: no buckets, every validator proposes what it is given.
     rotation: Option<Rotation>,
-    /// The last rotation, while transactions of it may still come.
+    /// The last rotation, until no more transactions of it may come.
     before: Option<(Rotation, TimestampMs)>,
+    /// The next rotation, and when it begins.
+    next: Option<(Rotation, TimestampMs)>,
     gathered: BTreeMap<NodeKey, Vec<Bytes>>,
     last_sent: TimestampMs,
     last_told: TimestampMs,
@@ -52,6 +54,7 @@ impl Forwarding {
             reachable: BTreeMap::new(),
             rotation: rotation.filter(|_| validators > 1),
             before: None,
+            next: None,
             gathered: BTreeMap::new(),
             last_sent: TimestampMs(0),
             last_told: TimestampMs(0),
@@ -72,19 +75,35 @@ impl Forwarding {
         self.own.is_none() || self.rotation.is_some()
     }
 
-    /// Our place in a sender's order: by the newest rotation, or by the one before while it may still be meant.
-    pub fn place(&self, now: TimestampMs, sender: &Address) -> Option<u32> {
+    /// Our place in a sender's order.
+    fn place(&self, now: TimestampMs, sender: &Address) -> Option<u32> {
+        match &self.rotation {
+            Some(rotation) => self.place_by(rotation, now, sender),
+            None => self.own.map(|_| 0),
+        }
+    }
+
+    fn place_by(&self, rotation: &Rotation, now: TimestampMs, sender: &Address) -> Option<u32> {
         let own = self.own?;
-        let Some(rotation) = &self.rotation else { return Some(0) };
-        let before = self.before.as_ref().filter(|(_, until)| now <= *until).map(|(rotation, _)| rotation);
         let is_awaited = |index| now < self.awaited_until && self.awaited.contains(&index);
-        let places = [Some(rotation), before].into_iter().flatten().map(|rotation| {
-            // Those before us whom a forwarding node could have reached instead.
-            let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
-            u32::try_from(ahead.filter(|(index, key)| key.is_some() || is_awaited(*index)).count())
-                .expect("a committee is small")
-        });
-        places.min()
+        // Those before us whom a forwarding node could have reached instead.
+        let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
+        let ahead = ahead.filter(|(index, key)| key.is_some() || is_awaited(*index)).count();
+        Some(u32::try_from(ahead).expect("a committee is small"))
+    }
+
+    /// Whether a node that still goes by the last rotation takes us for the owner.
+    fn owned_before(&self, now: TimestampMs, sender: &Address) -> bool {
+        let before = self.before.as_ref().filter(|(_, until)| now <= *until);
+        before.is_some_and(|(rotation, _)| self.place_by(rotation, now, sender) == Some(0))
+    }
+
+    /// Takes the next rotation if its time has come; true if so.
+    fn begin_rotation(&mut self, now: TimestampMs) -> bool {
+        let Some((next, _)) = self.next.take_if(|(_, begins)| *begins <= now) else { return false };
+        let until = TimestampMs(now.0.saturating_add(EDGE_MS));
+        self.before = self.rotation.replace(next).map(|before| (before, until));
+        true
     }
 
     /// All validators in a sender's order, with the key of each one that is connected.
@@ -123,8 +142,14 @@ impl Pipeline {
     /// What this node has to do with a transaction that came from a peer, or from a user.
     pub(super) fn standing(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Standing {
         let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(Option::is_some);
-        let ours = self.forwarding.forwards() && !validator;
-        Standing { place: self.forwarding.place(now, sender), ours, passed_on: from.is_some() }
+        let standing = Standing {
+            place: self.forwarding.place(now, sender),
+            ours: self.forwarding.forwards() && !validator,
+            passed_on: from.is_some(),
+            disputed: false,
+        };
+        let at_edge = validator && self.forwarding.owned_before(now, sender);
+        if at_edge { standing.at_edge() } else { standing }
     }
 
     /// Passes on what has just come from a user.
@@ -170,17 +195,26 @@ impl Pipeline {
 
     /// When forwarding has something to do.
     pub(super) fn forwarding_deadline(&self) -> Option<TimestampMs> {
-        [self.forwarding.send_at(), self.tell_at(), self.pool.next_due()].into_iter().flatten().min()
+        let rotation = self.forwarding.next.map(|(_, begins)| begins);
+        [self.forwarding.send_at(), self.tell_at(), self.pool.next_due(), rotation].into_iter().flatten().min()
     }
 
     /// A block is in the chain: perhaps the first one of another rotation.
-    pub(super) fn rotate(&mut self, now: TimestampMs, header: &Header) {
+    pub(super) fn next_rotation(&mut self, now: TimestampMs, header: &Header) {
         let Some(rotation) = self.forwarding.rotation else { return };
-        let Some(next) = rotation.next(header) else { return };
-        self.forwarding.before = Some((rotation, TimestampMs(now.0 + EDGE_MS)));
-        self.forwarding.rotation = Some(next);
-        let edge = TimestampMs(now.0.saturating_sub(EDGE_MS));
-        self.pool.rotate(edge, |sender| self.forwarding.place(now, sender));
+        let newest = self.forwarding.next.map_or(rotation, |(next, _)| next);
+        if let Some(next) = newest.next(header) {
+            self.forwarding.next = Some((next, Rotation::begins(header, now)));
+            self.rotate(now);
+        }
+    }
+
+    /// Begins the next rotation if its time has come.
+    pub(super) fn rotate(&mut self, now: TimestampMs) {
+        if self.forwarding.begin_rotation(now) {
+            let edge = TimestampMs(now.0.saturating_sub(EDGE_MS));
+            self.pool.rotate(edge, |sender| self.forwarding.place(now, sender) == Some(0));
+        }
     }
 }
 

@@ -2,11 +2,11 @@
 //! keep a transaction out.
 
 use crate::{
-    common::{Disk, USERS, transfer_from, user_number},
+    common::{Disk, USERS, genesis, transfer_from, user_number},
     engines::EngineKind,
     world::{BadLink, Cluster, VALIDATORS},
 };
-use corniche_admission::{ROTATION_SECONDS, TURN_MS};
+use corniche_admission::{ROTATION_LEAD_MS, ROTATION_SECONDS, TURN_MS};
 use corniche_types::B256;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,12 +28,26 @@ fn is_executed_everywhere(cluster: &Cluster, hash: B256) -> bool {
     })
 }
 
-/// A chain that has a few blocks and is idle.
-fn started(engine: EngineKind) -> Cluster {
-    let mut cluster = Cluster::new(engine, &[]);
-    cluster.submit(0, 0..4);
-    cluster.run_until(5_000, "a start", Cluster::settled);
-    cluster.run_for(1_000);
+/// Chain of a scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    pub engine: EngineKind,
+    pub coin: u8,
+}
+
+/// A chain that has a few blocks and is idle, well after a rotation began.
+fn started(chain: Chain) -> Cluster {
+    started_on(chain, &Disk::default())
+}
+
+fn started_on(chain: Chain, disk: &Disk) -> Cluster {
+    let mut cluster = Cluster::with_coin(chain.engine, &[], disk, genesis(VALIDATORS), chain.coin);
+    // The first commit may have the time of the genesis, and its block be the only one of its rotation.
+    for nonces in [0..3, 3..4] {
+        cluster.submit(0, nonces);
+        cluster.run_until(5_000, "a start", Cluster::settled);
+    }
+    cluster.run_for(ROTATION_LEAD_MS + 1_000);
     cluster
 }
 
@@ -46,8 +60,8 @@ fn time_to_execute(cluster: &mut Cluster, user: u8, nonce: u64, to: usize) -> u6
     cluster.now - given
 }
 
-pub fn what_is_given_to_everybody_is_ordered_once(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn what_is_given_to_everybody_is_ordered_once(chain: Chain) {
+    let mut cluster = started(chain);
     let mut given = BTreeSet::new();
     for nonce in 0..12 {
         for user in 0..USERS {
@@ -65,23 +79,25 @@ pub fn what_is_given_to_everybody_is_ordered_once(engine: EngineKind) {
     cluster.assert_agreement();
 }
 
-pub fn users_of_one_validator_are_proposed_by_all_of_them(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn users_of_one_validator_are_proposed_by_all_of_them(chain: Chain) {
+    let mut cluster = started(chain);
     let before = cluster.ordered(0).len();
+    let owners: Vec<usize> = (0..USERS).map(|user| cluster.order_of(&user_number(user))[0]).collect();
     (0..USERS).for_each(|user| cluster.give(2, &transfer_from(&user_number(user), 0, 10)));
     cluster.run_until(5_000, "all executed", Cluster::settled);
     let ordered = cluster.ordered(0).split_off(before);
     for (author, hash) in &ordered {
-        let user = (0..USERS).map(user_number).find(|user| transfer_from(user, 0, 10).hash() == *hash).unwrap();
-        assert_eq!(*author, cluster.order_of(&user)[0], "by its owner");
+        let user = (0..USERS).find(|user| transfer_from(&user_number(*user), 0, 10).hash() == *hash).unwrap();
+        assert_eq!(*author, owners[usize::from(user)], "by its owner");
     }
     let authors: BTreeSet<usize> = ordered.iter().map(|(author, _)| *author).collect();
-    assert_eq!(authors.len(), VALIDATORS, "{ordered:?}");
+    // In some rotation a validator owns none of so few users.
+    assert!(ordered.len() == usize::from(USERS) && authors.len() >= VALIDATORS - 1, "{ordered:?}");
 }
 
-pub fn a_censoring_owner_costs_a_turn(engine: EngineKind) {
+pub fn a_censoring_owner_costs_a_turn(chain: Chain) {
     for receiver_place in 1..VALIDATORS {
-        let mut cluster = started(engine);
+        let mut cluster = started(chain);
         let order = cluster.order_of(&user_number(0));
         cluster.censors.insert(order[0]);
         let took = time_to_execute(&mut cluster, 0, 0, order[receiver_place]);
@@ -91,9 +107,9 @@ pub fn a_censoring_owner_costs_a_turn(engine: EngineKind) {
     }
 }
 
-pub fn a_full_node_costs_its_users_no_turn(engine: EngineKind) {
+pub fn a_full_node_costs_its_users_no_turn(chain: Chain) {
     for censors in 0..=2u64 {
-        let mut cluster = started(engine);
+        let mut cluster = started(chain);
         cluster.start_full_node();
         cluster.run_for(500);
         let order = cluster.order_of(&user_number(0));
@@ -103,8 +119,8 @@ pub fn a_full_node_costs_its_users_no_turn(engine: EngineKind) {
     }
 }
 
-pub fn what_is_kept_over_a_restart_is_left_to_its_owners(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn what_is_kept_over_a_restart_is_left_to_its_owners(chain: Chain) {
+    let mut cluster = started(chain);
     cluster.kill(3);
     cluster.run_for(500);
     let kept: Vec<_> = (0..USERS).map(|user| transfer_from(&user_number(user), 0, 10)).collect();
@@ -116,8 +132,8 @@ pub fn what_is_kept_over_a_restart_is_left_to_its_owners(engine: EngineKind) {
     assert_eq!(ordered, vec![1; kept.len()], "each once");
 }
 
-pub fn what_an_owner_is_given_survives_it(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn what_an_owner_is_given_survives_it(chain: Chain) {
+    let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     let transaction = transfer_from(&user_number(0), 0, 10);
     let before = cluster.forwarded;
@@ -128,9 +144,9 @@ pub fn what_an_owner_is_given_survives_it(engine: EngineKind) {
     cluster.run_until(10_000, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
 }
 
-pub fn two_censoring_owners_cost_two_turns(engine: EngineKind) {
+pub fn two_censoring_owners_cost_two_turns(chain: Chain) {
     for receiver_place in 2..VALIDATORS {
-        let mut cluster = started(engine);
+        let mut cluster = started(chain);
         let order = cluster.order_of(&user_number(0));
         cluster.censors.extend(&order[..2]);
         let took = time_to_execute(&mut cluster, 0, 0, order[receiver_place]);
@@ -138,8 +154,8 @@ pub fn two_censoring_owners_cost_two_turns(engine: EngineKind) {
     }
 }
 
-pub fn a_crash_that_is_noticed_costs_no_turn(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn a_crash_that_is_noticed_costs_no_turn(chain: Chain) {
+    let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     cluster.kill(order[0]);
     let took = time_to_execute(&mut cluster, 0, 0, order[3]);
@@ -148,8 +164,8 @@ pub fn a_crash_that_is_noticed_costs_no_turn(engine: EngineKind) {
     assert!(cluster.ordered(order[1]).last().is_some_and(|(author, _)| *author == order[1]), "by the next");
 }
 
-pub fn a_crash_that_nobody_notices_costs_a_turn(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn a_crash_that_nobody_notices_costs_a_turn(chain: Chain) {
+    let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     cluster.bad.insert(order[0], BadLink { delay: 2, loss: 100 });
     let transaction = transfer_from(&user_number(0), 0, 10);
@@ -163,8 +179,8 @@ pub fn a_crash_that_nobody_notices_costs_a_turn(engine: EngineKind) {
     assert!((TURN_MS..2 * TURN_MS).contains(&took), "{took} ms");
 }
 
-pub fn nonces_given_to_different_validators_are_ordered_in_order(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn nonces_given_to_different_validators_are_ordered_in_order(chain: Chain) {
+    let mut cluster = started(chain);
     let before = cluster.ordered(0).len();
     // Backwards, so that all but the last come before the one they follow on.
     for nonce in (0..30).rev() {
@@ -177,37 +193,58 @@ pub fn nonces_given_to_different_validators_are_ordered_in_order(engine: EngineK
     assert_eq!(ordered, expected, "each once, in order");
 }
 
-pub fn a_rotation_changes_who_proposes(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn a_rotation_changes_who_proposes(chain: Chain) {
+    let mut cluster = started(chain);
     let before = cluster.ordered(0).len();
     let mut owners = Vec::new();
-    for nonce in 0..180 {
+    const SECONDS: u64 = 20;
+    for nonce in 0..SECONDS {
         owners.push(cluster.order_of(&user_number(0))[0]);
         cluster.give(0, &transfer_from(&user_number(0), nonce, 10));
         cluster.run_for(1_000);
     }
     cluster.run_until(5_000, "all executed", Cluster::settled);
     let ordered = cluster.ordered(0).split_off(before);
-    assert_eq!(ordered.len(), 180, "each once, at the edges of rotations as well");
+    assert_eq!(ordered.len() as u64, SECONDS, "each once, at the edges of rotations as well");
     let authors: Vec<usize> = ordered.iter().map(|(author, _)| *author).collect();
     assert_eq!(authors, owners, "each by who owned it when it came");
     let changes = authors.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let rotations = 180 / ROTATION_SECONDS as usize;
-    assert!((2..=rotations + 1).contains(&changes), "{changes} changes in {rotations} rotations");
+    let rotations = (SECONDS / ROTATION_SECONDS) as usize;
+    assert!(changes <= rotations + 2, "{changes} changes in {rotations} rotations");
 }
 
-pub fn a_rotation_that_is_seen_late_costs_no_turn(engine: EngineKind) {
-    let mut cluster = started(engine);
-    cluster.bad.insert(3, BadLink { delay: 150, loss: 0 });
+/// Many users at once, with transactions on their way whenever a rotation begins.
+pub fn a_calm_network_proposes_once_whatever_rotates(chain: Chain) {
+    let mut cluster = started(chain);
+    let (before, first) = (cluster.ordered(0).len(), cluster.rotation(0));
+    let rotation_ms = 1_000 * ROTATION_SECONDS;
+    let edge = (cluster.now / rotation_ms + 1) * rotation_ms;
+    cluster.run_for(edge - 500 - cluster.now);
+    let mut given = 0;
+    while cluster.now < edge + ROTATION_LEAD_MS + 1_000 {
+        let number = given as u64;
+        let (user, to) = ((number % u64::from(USERS)) as u8, (number % 5 % VALIDATORS as u64) as usize);
+        cluster.give(to, &transfer_from(&user_number(user), number / u64::from(USERS), 10));
+        given += 1;
+        cluster.run_for(30);
+    }
+    assert_ne!(cluster.rotation(0), first);
+    cluster.run_until(ORDERING_MS, "all executed, without a turn", Cluster::settled);
+    assert_eq!(cluster.ordered(0).len() - before, given, "each once");
+}
+
+pub fn a_clock_that_is_slow_costs_no_turn(chain: Chain) {
+    let mut cluster = started(chain);
+    cluster.slow_clocks.insert(3, 150);
     for step in 0.. {
-        assert!(step < 10_000, "a rotation within 100 s");
+        assert!(step < 500, "a rotation within 50 s");
         if cluster.rotation(0) != cluster.rotation(3) {
             break;
         }
-        if step % 20 == 0 {
+        if step % 5 == 0 {
             cluster.submit(0, cluster.submitted..cluster.submitted + 1);
         }
-        cluster.run_for(10);
+        cluster.run_for(100);
     }
     // It still goes by the old one.
     let given: Vec<_> = (0..USERS).map(|user| transfer_from(&user_number(user), 0, 10)).collect();
@@ -219,8 +256,8 @@ pub fn a_rotation_that_is_seen_late_costs_no_turn(engine: EngineKind) {
     });
 }
 
-pub fn what_was_passed_on_survives_the_one_who_did(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn what_was_passed_on_survives_the_one_who_did(chain: Chain) {
+    let mut cluster = started(chain);
     let order = cluster.order_of(&user_number(0));
     let transaction = transfer_from(&user_number(0), 0, 10);
     cluster.give(order[3], &transaction);
@@ -229,8 +266,8 @@ pub fn what_was_passed_on_survives_the_one_who_did(engine: EngineKind) {
     cluster.run_until(5_000, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
 }
 
-pub fn the_higher_of_two_prices_wins_wherever_it_was_named(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn the_higher_of_two_prices_wins_wherever_it_was_named(chain: Chain) {
+    let mut cluster = started(chain);
     let user = user_number(0);
     let [low, high] = [10, 11].map(|tip| transfer_from(&user, 1, tip));
     // Behind a gap nothing is in flight.
@@ -245,8 +282,8 @@ pub fn the_higher_of_two_prices_wins_wherever_it_was_named(engine: EngineKind) {
     assert_eq!((occurrences.get(&high.hash()), occurrences.get(&low.hash())), (Some(&1), None));
 }
 
-pub fn nothing_is_lost_over_links_that_lose_messages(engine: EngineKind) {
-    let mut cluster = started(engine);
+pub fn nothing_is_lost_over_links_that_lose_messages(chain: Chain) {
+    let mut cluster = started(chain);
     cluster.bad.insert(1, BadLink { delay: 5, loss: 60 });
     for user in 0..USERS {
         cluster.give(1, &transfer_from(&user_number(user), 0, 10));
@@ -261,11 +298,9 @@ pub fn nothing_is_lost_over_links_that_lose_messages(engine: EngineKind) {
 /// From submission to execution at the validator that was asked, over a light load of many users; with buckets, and where
 /// everybody proposes what it is given.
 #[allow(clippy::print_stdout)] // what it is run for
-pub fn latency(engine: EngineKind) {
+pub fn latency(chain: Chain) {
     let measure = |without_buckets: bool| {
-        let mut cluster = Cluster::with_disks(engine, &[], &Disk { without_buckets, ..Disk::default() });
-        cluster.submit(0, 0..4);
-        cluster.run_until(5_000, "a start", Cluster::settled);
+        let mut cluster = started_on(chain, &Disk { without_buckets, ..Disk::default() });
         let mut taken = Vec::new();
         for number in 0..120u64 {
             let (user, to) = ((number % u64::from(USERS)) as u8, (number % 4) as usize);
@@ -283,7 +318,7 @@ pub fn latency(engine: EngineKind) {
         (taken[60], taken[118], cluster.forwarded)
     };
     let (with, without) = (measure(false), measure(true));
-    println!("{engine:?}: (p50, p99, copies passed on) with buckets {with:?}, without {without:?}");
+    println!("{chain:?}: (p50, p99, copies passed on) with buckets {with:?}, without {without:?}");
     assert_eq!(without.2, 0);
     assert!(with.1 < TURN_MS, "nothing waits for a turn");
 }

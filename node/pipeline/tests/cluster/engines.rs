@@ -23,8 +23,8 @@ fn consensus_key(index: usize) -> ConsensusKey {
 }
 
 impl Secrets {
-    /// Gives the genesis an engine, and its validators keys.
-    pub fn deal(genesis: &mut Genesis, engine: EngineKind, parameters: &[(&str, u64)]) -> Self {
+    /// Gives the genesis an engine, and its validators keys. `coin` seeds the leaders that Mahi-Mahi elects.
+    pub fn deal(genesis: &mut Genesis, engine: EngineKind, parameters: &[(&str, u64)], coin: u8) -> Self {
         genesis.engine.name = engine.word().into();
         genesis.engine.parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         for (index, member) in genesis.validators.iter_mut().enumerate() {
@@ -32,7 +32,7 @@ impl Secrets {
             member.network_key = consensus_key(index + 50).public();
         }
         let committee = Committee::from_genesis(genesis);
-        let deal = deal_coin(committee.size(), committee.quorum(), [6; 32]);
+        let deal = deal_coin(committee.size(), committee.quorum(), [coin; 32]);
         (genesis.coin_public_key, genesis.coin_shares) = deal.public.to_genesis();
         corniche_crypto::verify_genesis(genesis).unwrap();
         Self(deal)
@@ -64,6 +64,14 @@ pub fn greedy(factory: EngineFactory) -> EngineFactory {
 }
 
 impl EngineKind {
+    /// Seeds of the coin under which a scenario runs.
+    pub fn coins(self) -> std::ops::RangeInclusive<u8> {
+        match self {
+            MahiMahi => 1..=8,
+            Autobahn => 1..=1,
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             MahiMahi => "mahi-mahi",

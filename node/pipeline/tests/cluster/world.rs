@@ -4,7 +4,7 @@ use crate::{
     common::{CHAIN, Disk, Node, genesis as plain_genesis, transfer},
     engines::{EngineKind, Secrets, greedy},
 };
-use corniche_admission::Rotation;
+use corniche_admission::{ROTATION_LEAD_MS, Rotation};
 use corniche_certify::Share;
 use corniche_crypto::{BlsSecretKey, EthereumKey, VerifiedTransaction};
 use corniche_engine::Verifier;
@@ -44,6 +44,8 @@ pub struct Cluster {
     starts: u64,
     /// Validators with bad links, both ways.
     pub bad: BTreeMap<usize, BadLink>,
+    /// Validators whose clocks are behind by so many ms.
+    pub slow_clocks: BTreeMap<usize, u64>,
     /// Who is of another part than the rest: the two do not reach each other.
     apart: BTreeSet<usize>,
     /// Shares and certificates are lost.
@@ -101,9 +103,15 @@ impl Cluster {
         Self::with_genesis(engine, parameters, disk, plain_genesis(VALIDATORS))
     }
 
-    pub fn with_genesis(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk, mut genesis: Genesis) -> Self {
+    pub fn with_genesis(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk, genesis: Genesis) -> Self {
+        const COIN: u8 = 6;
+        Self::with_coin(engine, parameters, disk, genesis, COIN)
+    }
+
+    /// The coin that elects leaders has this seed.
+    pub fn with_coin(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk, mut genesis: Genesis, coin: u8) -> Self {
         genesis.block_ms = 50;
-        let secrets = Secrets::deal(&mut genesis, engine, parameters);
+        let secrets = Secrets::deal(&mut genesis, engine, parameters, coin);
         let mut cluster = Self {
             engine,
             verifier: engine.verifier(&genesis),
@@ -120,6 +128,7 @@ impl Cluster {
             submitted: 0,
             starts: 0,
             bad: BTreeMap::new(),
+            slow_clocks: BTreeMap::new(),
             apart: BTreeSet::new(),
             certificates_are_lost: false,
             uncertifying: BTreeMap::new(),
@@ -274,22 +283,22 @@ impl Cluster {
     /// Advances to the next thing that happens, at most to `end`; false when nothing does before.
     fn step(&mut self, end: u64) -> bool {
         let arrival = self.wire.peek().map(|Reverse((at, ..))| *at);
-        let due = self.nodes.values().filter_map(|node| node.pipeline.deadline()).map(|at| at.0).min();
+        let due = self.nodes.iter().filter_map(|(index, node)| Some(node.pipeline.deadline()?.0 + self.behind(*index))).min();
         let Some(next) = [arrival, due].into_iter().flatten().min().filter(|next| *next <= end) else {
             self.now = end;
             return false;
         };
         self.now = self.now.max(next);
-        for node in self.nodes.values_mut() {
-            node.now = TimestampMs(self.now);
+        for index in self.nodes.keys().copied().collect::<Vec<_>>() {
+            let now = self.clock(index);
+            self.nodes.get_mut(&index).unwrap().now = now;
         }
         while self.wire.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
             let Reverse((_, _, from, to, bytes)) = self.wire.pop().unwrap();
             self.deliver(from, to, &bytes);
         }
-        let now = TimestampMs(self.now);
         for node in self.nodes.values_mut() {
-            if node.pipeline.deadline().is_some_and(|deadline| deadline <= now) {
+            if node.pipeline.deadline().is_some_and(|deadline| deadline <= node.now) {
                 node.handle(Input::Deadline);
             }
         }
@@ -365,9 +374,10 @@ impl Cluster {
 
     pub fn submit(&mut self, to: usize, nonces: std::ops::Range<u64>) {
         self.submitted = self.submitted.max(nonces.end);
+        let now = self.clock(to);
         for nonce in nonces {
             let node = self.nodes.get_mut(&to).unwrap();
-            node.now = TimestampMs(self.now);
+            node.now = now;
             node.submit(transfer(nonce));
         }
         self.collect();
@@ -375,8 +385,9 @@ impl Cluster {
 
     /// A user gives one transaction to one validator.
     pub fn give(&mut self, to: usize, transaction: &VerifiedTransaction) {
+        let now = self.clock(to);
         let node = self.nodes.get_mut(&to).unwrap();
-        node.now = TimestampMs(self.now);
+        node.now = now;
         node.submit(transaction.clone());
         self.submitted += 1;
         self.collect();
@@ -388,9 +399,18 @@ impl Cluster {
         blocks.map(|ordered| (ordered.author.as_usize(), keccak256(&ordered.raw))).collect()
     }
 
-    /// The rotation as this validator sees it.
+    /// The rotation that this validator goes by.
     pub fn rotation(&self, index: usize) -> Rotation {
-        Rotation::of_chain(self.nodes[&index].disk.blocks.iter().rev().map(|block| block.block.header.clone()))
+        let headers = self.nodes[&index].disk.blocks.iter().rev().map(|block| block.block.header.clone());
+        Rotation::of_chain(headers.filter(|header| header.timestamp * 1_000 + ROTATION_LEAD_MS <= self.clock(index).0))
+    }
+
+    fn clock(&self, index: usize) -> TimestampMs {
+        TimestampMs(self.now - self.behind(index))
+    }
+
+    fn behind(&self, index: usize) -> u64 {
+        self.slow_clocks.get(&index).copied().unwrap_or_default()
     }
 
     /// The validators in the order in which they own this user now.
