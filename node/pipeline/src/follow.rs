@@ -278,8 +278,9 @@ impl Follower {
         verify: impl FnOnce(Certificate) -> Option<VerifiedCertificate>,
     ) -> Result<Option<Proven>, Problem> {
         let first = response.first();
-        let of_past = first.is_none() && response.part.is_some() && !self.large.contains_key(&peer);
-        if of_past || first.is_some_and(|first| first != next.height) {
+        let others_are_ahead = !self.large.is_empty() && !self.large.contains_key(&peer);
+        let is_late_part = first.is_none() && response.part.is_some() && others_are_ahead;
+        if is_late_part || first.is_some_and(|first| first != next.height) {
             self.late(now, &peer, &response);
             return Err(Problem::Late);
         }
