@@ -4,7 +4,8 @@
 //! All of a sender's transactions are in one bucket, so that its nonces stay in order, and a bucket has one owner: the
 //! validator in place 0 of the sender's order. Every validator computes the same order from the chain. It changes with the
 //! rotation, so nobody owns a sender for long; and a validator that holds a transaction which its owner does not get
-//! ordered takes over after [`TURN_MS`], so nobody can keep one out at all.
+//! ordered takes over after a turn, so nobody can keep one out at all. A turn lasts [`TURN_MS`], or less where the node
+//! measured that transactions are ordered faster ([`Pool::set_turn`](crate::Pool::set_turn)).
 //!
 //! Validators see the first block of a rotation at different times, so the rotation begins later, at a time that this block
 //! names ([`Rotation::begins`]). What is left is the difference of their clocks and the delay of a message. Within [`EDGE_MS`]
@@ -17,8 +18,10 @@
 
 use corniche_types::{Address, B256, Header, TimestampMs, keccak256};
 
-/// How long a validator in place `p` lets those before it try, for each of them.
+/// How long a validator in place `p` lets those before it try, for each of them, at most.
 pub const TURN_MS: u64 = 2_000;
+/// And at least, however fast the network is.
+pub const MIN_TURN_MS: u64 = 500;
 /// What waits so many turns, with whatever of its sender executed meanwhile, anybody proposes who has it.
 pub(crate) const MOST_TURNS: u64 = 4;
 /// A rotation lasts so long on the clock of the chain.
@@ -93,13 +96,13 @@ impl Standing {
     /// Of a node that proposes whatever it is given.
     pub const ALONE: Self = Self { place: Some(0), ours: false, passed_on: false, disputed: false };
 
-    /// When a transaction may be proposed here that could have been since then; `None`: never.
-    pub(crate) fn due(self, since: TimestampMs) -> Option<TimestampMs> {
+    /// When a transaction may be proposed here that could have been since then, with turns of so many ms; `None`: never.
+    pub(crate) fn due(self, since: TimestampMs, turn: u64) -> Option<TimestampMs> {
         let wait = match self.place? {
             0 => 0,
             _ if self.disputed => EDGE_MS,
-            _ if self.passed_on => TURN_MS,
-            place => u64::from(place) * TURN_MS,
+            _ if self.passed_on => turn,
+            place => u64::from(place) * turn,
         };
         Some(TimestampMs(since.0.saturating_add(wait)))
     }

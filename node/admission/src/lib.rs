@@ -27,9 +27,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use buckets::{EDGE_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, Rotation, Standing, TURN_MS};
+pub use buckets::{EDGE_MS, MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, Rotation, Standing, TURN_MS};
 pub use event::{DropReason, Event};
-pub use pool::{Pool, PoolConfig};
+pub use pool::{Pool, PoolConfig, Waited};
 pub use refusal::Refusal;
 
 use corniche_crypto::VerifiedTransaction;

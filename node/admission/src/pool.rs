@@ -6,8 +6,10 @@ mod keeping;
 mod taking;
 mod telling;
 
+pub use telling::Waited;
+
 use crate::{
-    Event, Refusal, Standing, batch,
+    Event, Refusal, Standing, TURN_MS, batch,
     order::{CutKey, Cutting, EvictKey},
     sender::{Entry, SenderQueue},
 };
@@ -85,6 +87,7 @@ pub struct Pool {
     /// Blocks seen; the measure of how long something is in flight.
     blocks: u64,
     now: TimestampMs,
+    turn_ms: u64,
     next_arrival: u64,
     /// The last sender that a sweep looked at.
     sweep_cursor: Address,
@@ -108,6 +111,7 @@ impl Pool {
             base_fee: 0,
             blocks: 0,
             now: TimestampMs(0),
+            turn_ms: TURN_MS,
             next_arrival: 0,
             sweep_cursor: Address::ZERO,
             events: VecDeque::new(),

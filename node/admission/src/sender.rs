@@ -6,7 +6,7 @@ use crate::{
 };
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::Account;
-use corniche_types::{TimestampMs, U256};
+use corniche_types::{TimestampMs, U256, ValidatorIndex};
 use std::{cell::Cell, cmp::Ordering, collections::BTreeMap};
 
 /// A pooled transaction.
@@ -18,6 +18,10 @@ pub(crate) struct Entry {
     pub arrived_at: TimestampMs,
     /// What this node has to do with it.
     pub standing: Standing,
+    /// Validators that this node sent it to when it came.
+    pub asked: Vec<ValidatorIndex>,
+    /// When it was cut: since when it could have been proposed.
+    pub cut_after: Option<TimestampMs>,
     /// Gas limit × max fee + value.
     pub cost: U256,
     /// The count of blocks when it was cut into a batch; `None` while it waits.
@@ -145,26 +149,26 @@ impl SenderQueue {
     }
 
     /// When this one may be proposed here; `None` when it cannot be proposed anywhere, or not here.
-    pub fn due(&self, entry: &Entry) -> Option<TimestampMs> {
-        let due = entry.standing.due(self.proposable_since?.max(entry.arrived_at))?;
+    pub fn due(&self, entry: &Entry, turn: u64) -> Option<TimestampMs> {
+        let due = entry.standing.due(self.proposable_since?.max(entry.arrived_at), turn)?;
         let waiting_since = self.waiting_since?.max(entry.arrived_at);
         Some(due.min(TimestampMs(waiting_since.0.saturating_add(MOST_TURNS * TURN_MS))))
     }
 
     /// When the turn ends that goes on; `None` when there is nobody to be told.
-    pub fn turn_ends(&self) -> Option<TimestampMs> {
+    pub fn turn_ends(&self, turn: u64) -> Option<TimestampMs> {
         let since = self.turns_since().filter(|_| self.ours)?;
-        Some(TimestampMs(since.0.saturating_add(u64::from(self.turns + 1) * TURN_MS)))
+        Some(TimestampMs(since.0.saturating_add(u64::from(self.turns + 1) * turn)))
     }
 
     /// Whether its first waiting transaction could be proposed now; by whom is another question.
-    pub fn set_proposable(&mut self, proposable: bool, now: TimestampMs) {
+    pub fn set_proposable(&mut self, proposable: bool, now: TimestampMs, turn: u64) {
         if !proposable {
             (self.proposable_since, self.waiting_since) = (None, None);
         } else if self.proposable_since.is_none() {
             self.proposable_since = Some(now);
             self.waiting_since.get_or_insert(now);
-            self.turns = self.turns_by(now);
+            self.turns = self.turns_by(now, turn);
         }
     }
 
@@ -175,22 +179,23 @@ impl SenderQueue {
     }
 
     /// The turns that ended by now; see [`Self::turns`].
-    pub fn turns_by(&self, now: TimestampMs) -> u32 {
+    pub fn turns_by(&self, now: TimestampMs, turn: u64) -> u32 {
         let waits = self.turns_since().map_or(0, |since| now.0.saturating_sub(since.0));
         // One less than the most, so that the next one can be counted.
-        u32::try_from(waits / TURN_MS).unwrap_or(u32::MAX).min(u32::MAX - 1)
+        u32::try_from(waits / turn).unwrap_or(u32::MAX).min(u32::MAX - 1)
     }
 
     /// Those that this node sees to and that wait, for a turn at least; where steps do not count any more, for as long as that
     /// takes.
-    pub fn overdue(&self, now: TimestampMs) -> impl Iterator<Item = &Entry> {
-        let turns = if self.turns_since() == self.proposable_since { 1 } else { MOST_TURNS };
-        let before = TimestampMs(now.0.saturating_sub(turns * TURN_MS));
+    pub fn overdue(&self, now: TimestampMs, turn: u64) -> impl Iterator<Item = &Entry> {
+        let waits = if self.turns_since() == self.proposable_since { turn } else { MOST_TURNS * TURN_MS };
+        let before = TimestampMs(now.0.saturating_sub(waits));
         self.entries.values().filter(move |entry| entry.waits() && entry.standing.ours && entry.arrived_at <= before)
     }
 
     /// It was cut into a batch when so many blocks had been seen.
     pub fn depart(&mut self, nonce: u64, blocks: u64) {
+        let since = self.proposable_since;
         let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| entry.waits()) else { return };
         self.tally.waiting -= 1;
         self.tally.take_tip(entry);
@@ -198,6 +203,21 @@ impl SenderQueue {
             self.tally.waiting_from += 1;
         }
         entry.in_flight_since = Some(blocks);
+        entry.cut_after = since.map(|since| since.max(entry.arrived_at));
+    }
+
+    /// Its next transaction, and since when it could have been proposed, whether it was cut here or not.
+    pub fn first_since(&self) -> Option<(&Entry, TimestampMs)> {
+        let first = self.entries.get(&self.nonce)?;
+        let waits_since = || self.proposable_since.map(|since| since.max(first.arrived_at));
+        let since = if first.waits() { waits_since() } else { first.cut_after };
+        Some((first, since?))
+    }
+
+    pub fn set_asked(&mut self, nonce: u64, asked: Vec<ValidatorIndex>) {
+        if let Some(entry) = self.entries.get_mut(&nonce) {
+            entry.asked = asked;
+        }
     }
 
     /// Its batch came back.

@@ -7,6 +7,7 @@ mod development;
 mod forwarding;
 mod ordering;
 mod peers;
+mod reputation;
 mod results;
 mod users;
 
@@ -113,7 +114,7 @@ impl Pipeline {
         let committee = Committee::from_genesis(&setup.genesis);
         let own = setup.certificate_keys.own.as_ref().map(|key| key.index());
         let certificates = CertificateVerifier::new(committee.clone(), &setup.certificate_keys);
-        let mut certifier = Certifier::new(committee, setup.certificate_keys);
+        let mut certifier = Certifier::new(committee.clone(), setup.certificate_keys);
         let certified = setup.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         if let Some(certificate) = setup.certificate.clone().and_then(|stored| certificates.verify(stored)) {
             certifier.certificate(certificate);
@@ -170,7 +171,7 @@ impl Pipeline {
             obeying: BTreeSet::new(),
             ordering: Vec::new(),
             awaiting_quiet: Vec::new(),
-            forwarding: Forwarding::new(own, setup.genesis.validators.len(), setup.rotation, setup.now),
+            forwarding: Forwarding::new(own, &committee, setup.rotation, setup.now),
             out: VecDeque::new(),
             halted: false,
             genesis: setup.genesis,

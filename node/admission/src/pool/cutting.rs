@@ -41,7 +41,7 @@ impl Pool {
         cutting.raw.push(raw.clone());
         queue.depart(key.nonce, self.blocks);
         let next = queue.next_waiting(key.nonce + 1);
-        let next = next.filter(|entry| queue.due(entry).is_some_and(|due| due <= self.now));
+        let next = next.filter(|entry| queue.due(entry, self.turn_ms).is_some_and(|due| due <= self.now));
         let follower = next.and_then(|entry| CutKey::of(key.sender, entry, self.base_fee));
         cutting.followers.extend(follower);
         true

@@ -129,8 +129,8 @@ impl Pool {
         let first =
             |queue: &SenderQueue| queue.next_waiting(queue.nonce()).and_then(|entry| CutKey::of(sender, entry, self.base_fee));
         let key = first(queue).filter(|_| !parked);
-        queue.set_proposable(key.is_some(), self.now);
-        let due = queue.next_waiting(queue.nonce()).filter(|_| key.is_some()).and_then(|entry| queue.due(entry));
+        queue.set_proposable(key.is_some(), self.now, self.turn_ms);
+        let due = queue.next_waiting(queue.nonce()).filter(|_| key.is_some()).and_then(|entry| queue.due(entry, self.turn_ms));
         let is_due = due.is_some_and(|due| due <= self.now);
         let ready = queue.ready_len();
         let evict = queue.tail().map(|tail| EvictKey {
@@ -142,7 +142,7 @@ impl Pool {
             cut: key.filter(|_| is_due),
             evict,
             held: due.filter(|_| !is_due).map(|due| (due, sender)),
-            turn: queue.turn_ends().map(|ends| (ends, sender)),
+            turn: queue.turn_ends(self.turn_ms).map(|ends| (ends, sender)),
             ready,
         };
         self.cut_order.extend(new.cut);

@@ -80,7 +80,20 @@ impl Pool {
         self.next_arrival += 1;
         let queue = self.senders.entry(sender).or_default();
         queue.set_nonce(account.nonce);
-        queue.insert(nonce, Entry { transaction, arrival, arrived_at, standing, cost, in_flight_since: None, lost: 0 });
+        queue.insert(
+            nonce,
+            Entry {
+                transaction,
+                arrival,
+                arrived_at,
+                standing,
+                asked: Vec::new(),
+                cut_after: None,
+                cost,
+                in_flight_since: None,
+                lost: 0,
+            },
+        );
         self.reindex(sender);
         Ok(())
     }

@@ -1,9 +1,19 @@
 //! Whose turn it is: what this node may propose when the owner did not, and whom it tells meanwhile.
 
 use super::Pool;
-use crate::Standing;
+use crate::{MIN_TURN_MS, Standing, TURN_MS};
 use corniche_crypto::VerifiedTransaction;
-use corniche_types::{Address, TimestampMs};
+use corniche_types::{Address, B256, TimestampMs, ValidatorIndex};
+
+/// How long a transaction has waited for a proposer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// Since when it could have been proposed: it was here and the sender's next one.
+    pub since: TimestampMs,
+    pub came_at: TimestampMs,
+    /// Validators that this node sent it to when it came.
+    pub asked: Vec<ValidatorIndex>,
+}
 
 impl Pool {
     /// The clock of turns; a pool that is not told of it goes by admissions.
@@ -12,6 +22,38 @@ impl Pool {
         while let Some((_, sender)) = self.held.first().copied().filter(|(due, _)| *due <= self.now) {
             self.reindex(sender);
         }
+    }
+
+    /// Sets the length of a turn, within bounds.
+    pub fn set_turn(&mut self, ms: u64) {
+        let ms = ms.clamp(MIN_TURN_MS, TURN_MS);
+        if ms != self.turn_ms {
+            self.turn_ms = ms;
+            let senders: Vec<Address> = self.senders.keys().copied().collect();
+            senders.into_iter().for_each(|sender| self.reindex(sender));
+        }
+    }
+
+    /// Length of a turn, ms.
+    pub fn turn(&self) -> u64 {
+        self.turn_ms
+    }
+
+    /// This node sent a transaction to these validators when it came.
+    pub fn set_asked(&mut self, hash: &B256, asked: Vec<ValidatorIndex>) {
+        if let Some((sender, nonce)) = self.by_hash.get(hash)
+            && let Some(queue) = self.senders.get_mut(sender)
+        {
+            queue.set_asked(*nonce, asked);
+        }
+    }
+
+    /// How long a transaction has waited; `None` where it is not the next one of its sender.
+    pub fn waited(&self, hash: &B256) -> Option<Waited> {
+        let (sender, nonce) = self.by_hash.get(hash)?;
+        let (first, since) = self.senders.get(sender)?.first_since()?;
+        let is_first = first.transaction.nonce() == *nonce;
+        is_first.then(|| Waited { since, came_at: first.arrived_at, asked: first.asked.clone() })
     }
 
     /// When something may be proposed here that may not be yet.
@@ -33,8 +75,8 @@ impl Pool {
         while let Some((_, sender)) = self.turns.first().copied().filter(|(ends, _)| *ends <= self.now) {
             let queue = self.senders.get_mut(&sender).expect("invariant: only pooled senders have turns");
             let before = told.len();
-            let turns = queue.turns_by(self.now);
-            for entry in queue.overdue(self.now) {
+            let turns = queue.turns_by(self.now, self.turn_ms);
+            for entry in queue.overdue(self.now, self.turn_ms) {
                 let length = entry.transaction.transaction().raw().len();
                 if told.len() == most || (!told.is_empty() && bytes + length > most_bytes) {
                     break;
@@ -43,7 +85,7 @@ impl Pool {
                 told.push((turns, entry.transaction.clone()));
             }
             // What is left of a sender has its turn when these were executed.
-            if told.len() == before && queue.overdue(self.now).next().is_some() {
+            if told.len() == before && queue.overdue(self.now, self.turn_ms).next().is_some() {
                 break;
             }
             queue.turns = turns;

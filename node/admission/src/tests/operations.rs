@@ -53,6 +53,8 @@ enum Operation {
     Turns(usize),
     /// This node becomes everybody's owner, or nobody's.
     Rotate(bool),
+    /// A turn lasts so long.
+    Turn(u64),
     EmptyBlock,
 }
 
@@ -88,6 +90,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (0u64..3_000).prop_map(Operation::Wait),
         1 => (1usize..6).prop_map(Operation::Turns),
         1 => any::<bool>().prop_map(Operation::Rotate),
+        1 => (0u64..3_000).prop_map(Operation::Turn),
         1 => Just(Operation::EmptyBlock),
     ]
 }
@@ -155,6 +158,7 @@ impl Run {
                 self.world.on_block(&[], &[]);
             }
             Operation::Wait(ms) => self.world.wait(ms),
+            Operation::Turn(ms) => self.world.pool.set_turn(ms),
             Operation::Turns(most) => self.take_turns(most),
             Operation::Rotate(owns) => {
                 let since = TimestampMs(self.world.now.0.saturating_sub(EDGE_MS));

@@ -1,8 +1,8 @@
 //! Who proposes what when: owners at once, the others when their turn has come, and who is told meanwhile.
 
 use super::world::*;
-use crate::{EDGE_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, Refusal, Rotation, Standing, TURN_MS};
-use corniche_types::{Address, B256, Header, TimestampMs, U256};
+use crate::{EDGE_MS, MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, Refusal, Rotation, Standing, TURN_MS};
+use corniche_types::{Address, B256, Header, TimestampMs, U256, ValidatorIndex};
 
 /// Given to this validator by another one.
 fn copy(place: u32) -> Standing {
@@ -36,6 +36,39 @@ fn only_the_owner_proposes_at_once() {
     world.wait(TURN_MS);
     assert_eq!(world.cut(), [(4, 0)], "a user's waits for both before it");
     assert_eq!(world.pool.next_due(), None);
+}
+
+#[test]
+fn turns_are_shorter_where_the_network_is_fast() {
+    let mut world = World::new();
+    world.admit_as(&draft(1, 0), copy(1)).unwrap();
+    world.admit_as(&draft(2, 0), ours(2)).unwrap();
+    world.pool.set_turn(0);
+    world.pool.assert_consistent();
+    assert_eq!((world.pool.turn(), world.pool.next_due()), (MIN_TURN_MS, Some(TimestampMs(MIN_TURN_MS))));
+    world.wait(MIN_TURN_MS);
+    assert_eq!(told(&mut world, 9), [(1, 2, 0)]);
+    assert_eq!(world.cut(), [(1, 0)]);
+    world.wait(MIN_TURN_MS);
+    assert_eq!(world.cut(), [(2, 0)]);
+    world.pool.set_turn(u64::MAX);
+    assert_eq!(world.pool.turn(), TURN_MS);
+}
+
+#[test]
+fn a_sender_waits_with_its_next_transaction_wherever_that_was_cut() {
+    let mut world = World::new();
+    world.wait(10);
+    (0..2).for_each(|nonce| world.admit_as(&draft(1, nonce), copy(1)).unwrap());
+    world.pool.set_asked(&draft(1, 0).hash(), vec![ValidatorIndex(3)]);
+    let since = |world: &World, nonce| world.pool.waited(&draft(1, nonce).hash()).map(|waited| (waited.since.0, waited.asked));
+    let first = Some((10, vec![ValidatorIndex(3)]));
+    assert_eq!((since(&world, 0), since(&world, 1)), (first.clone(), None));
+    world.wait(TURN_MS);
+    assert_eq!(world.cut(), [(1, 0), (1, 1)]);
+    assert_eq!(since(&world, 0), first, "in flight");
+    world.block(&[draft(1, 0)]);
+    assert!(since(&world, 1).is_some());
 }
 
 #[test]

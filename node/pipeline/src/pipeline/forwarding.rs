@@ -4,14 +4,16 @@
 //! to. The owner gets it at once, and the validator after the owner as well, which may propose it when the first turn is over;
 //! also where the node that was asked is the owner, which may crash. With every further turn without anything of the sender
 //! executed, one more is told, and the owner once more in case the first message was lost. Only validators that are connected
-//! count, so that a crash that is noticed costs nothing; after a start, those count that had no time to connect yet.
+//! count, so that a crash that is noticed costs nothing; after a start, those count that had no time to connect yet. A
+//! validator that let its turns pass is sent its transactions but not waited for ([`Reputation`]).
 
-use super::{Mode, Pipeline};
+use super::{Mode, Pipeline, reputation::Reputation};
 use crate::execution::VerifiedTransaction;
 use crate::message::{FORWARDED_BYTES, FORWARDED_TRANSACTIONS, PeerMessage};
 use crate::words::{NodeKey, Output};
-use corniche_admission::{EDGE_MS, Rotation, Standing, TURN_MS};
-use corniche_types::{Address, Bytes, Header, TimestampMs, ValidatorIndex};
+use corniche_admission::{EDGE_MS, Rotation, Standing, TURN_MS, Waited};
+use corniche_engine::Committee;
+use corniche_types::{Address, B256, Block, Bytes, Header, Receipt, SkipReason, TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is forwarded within so long after a message goes in the next one; the first does not wait.
@@ -39,13 +41,17 @@ pub(super) struct Forwarding {
     before: Option<(Rotation, TimestampMs)>,
     /// The next rotation, and when it begins.
     next: Option<(Rotation, TimestampMs)>,
+    /// When the rotation began here.
+    began: TimestampMs,
+    reputation: Reputation,
     gathered: BTreeMap<NodeKey, Vec<Bytes>>,
     last_sent: TimestampMs,
     last_told: TimestampMs,
 }
 
 impl Forwarding {
-    pub fn new(own: Option<ValidatorIndex>, validators: usize, rotation: Option<Rotation>, now: TimestampMs) -> Self {
+    pub fn new(own: Option<ValidatorIndex>, committee: &Committee, rotation: Option<Rotation>, now: TimestampMs) -> Self {
+        let validators = committee.size();
         Self {
             awaited: (0..validators).map(validator_index).collect(),
             awaited_until: TimestampMs(now.0.saturating_add(TURN_MS)),
@@ -55,6 +61,8 @@ impl Forwarding {
             rotation: rotation.filter(|_| validators > 1),
             before: None,
             next: None,
+            began: now,
+            reputation: Reputation::new(committee.faulty()),
             gathered: BTreeMap::new(),
             last_sent: TimestampMs(0),
             last_told: TimestampMs(0),
@@ -88,7 +96,8 @@ impl Forwarding {
         let is_awaited = |index| now < self.awaited_until && self.awaited.contains(&index);
         // Those before us whom a forwarding node could have reached instead.
         let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
-        let ahead = ahead.filter(|(index, key)| key.is_some() || is_awaited(*index)).count();
+        let is_waited_for = |index| !self.reputation.is_silent(index);
+        let ahead = ahead.filter(|(index, key)| (key.is_some() || is_awaited(*index)) && is_waited_for(*index)).count();
         Some(u32::try_from(ahead).expect("a committee is small"))
     }
 
@@ -102,6 +111,7 @@ impl Forwarding {
     fn begin_rotation(&mut self, now: TimestampMs) -> bool {
         let Some((next, _)) = self.next.take_if(|(_, begins)| *begins <= now) else { return false };
         let until = TimestampMs(now.0.saturating_add(EDGE_MS));
+        self.began = now;
         self.before = self.rotation.replace(next).map(|before| (before, until));
         true
     }
@@ -115,18 +125,37 @@ impl Forwarding {
         })
     }
 
-    /// Whom to ask in turn; `None` stands for this node, if it `proposes` now.
-    fn asked(&self, sender: &Address, proposes: bool) -> Vec<Option<NodeKey>> {
+    /// Validators to ask in turn: those that are connected, this one (without a key) if it `proposes` now; silent ones last.
+    fn asked(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
         let rotation = self.rotation.unwrap_or_default();
-        let asked = self.order(&rotation, sender).filter_map(|(index, key)| match key {
-            _ if proposes && Some(index) == self.own => Some(None),
-            key => key.map(Some),
-        });
-        asked.collect()
+        let is_there = |index: ValidatorIndex, key: Option<NodeKey>| {
+            if Some(index) == self.own { proposes } else { key.is_some() }
+        };
+        let connected = self.order(&rotation, sender).filter(|(index, key)| is_there(*index, *key));
+        let (silent, mut asked): (Vec<_>, Vec<_>) = connected.partition(|(index, _)| self.reputation.is_silent(*index));
+        asked.extend(silent);
+        asked
     }
 
-    fn gather(&mut self, transaction: &VerifiedTransaction, to: &[Option<NodeKey>]) {
-        for peer in to.iter().flatten() {
+    /// Validators to ask at once: the first ones, and those silent ones whose turn it was.
+    fn asked_at_once(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
+        let asked = self.asked(sender, proposes);
+        let first = asked.first().copied();
+        let is_before_first =
+            |index: ValidatorIndex| first.is_some_and(|(first, _)| self.distance(sender, index) < self.distance(sender, first));
+        let (now, later) = asked.split_at(asked.len().min(TOLD_AT_ONCE));
+        let skipped = later.iter().filter(|(index, _)| is_before_first(*index));
+        now.iter().chain(skipped).copied().collect()
+    }
+
+    /// Place in the order of this sender, of all validators.
+    fn distance(&self, sender: &Address, index: ValidatorIndex) -> usize {
+        let first = self.rotation.unwrap_or_default().owner(sender, self.validators);
+        (index.as_usize() + self.validators - first) % self.validators
+    }
+
+    fn gather(&mut self, transaction: &VerifiedTransaction, to: &[(ValidatorIndex, Option<NodeKey>)]) {
+        for peer in to.iter().filter_map(|(_, key)| key.as_ref()) {
             let raw = transaction.transaction().raw().clone();
             self.gathered.entry(*peer).or_default().push(raw);
         }
@@ -154,8 +183,86 @@ impl Pipeline {
 
     /// Passes on what has just come from a user.
     pub(super) fn forward(&mut self, transaction: &VerifiedTransaction) {
-        let asked = self.forwarding.asked(&transaction.sender(), self.mode == Mode::Ordering);
-        self.forwarding.gather(transaction, &asked[..asked.len().min(TOLD_AT_ONCE)]);
+        let asked = self.forwarding.asked_at_once(&transaction.sender(), self.mode == Mode::Ordering);
+        self.forwarding.gather(transaction, &asked);
+        let indices = asked.into_iter().map(|(index, _)| index).collect();
+        self.pool.set_asked(&transaction.hash(), indices);
+    }
+
+    /// Passes on a copy to its owner if that one may not have got the last ones, so that this node knows.
+    pub(super) fn forward_copy(&mut self, now: TimestampMs, transaction: &VerifiedTransaction) {
+        let Some(rotation) = self.forwarding.rotation else { return };
+        let Some((owner, key)) = self.forwarding.order(&rotation, &transaction.sender()).next() else { return };
+        if key.is_some() && self.forwarding.reputation.is_suspected(owner, now) {
+            self.forwarding.gather(transaction, &[(owner, key)]);
+            self.pool.set_asked(&transaction.hash(), vec![owner]);
+        }
+    }
+
+    /// Learns from a block which validators propose and how long that takes, before the pool forgets its transactions.
+    pub(super) fn judge(&mut self, now: TimestampMs, block: &Block, receipts: &[Receipt]) {
+        if self.forwarding.rotation.is_none() {
+            return;
+        }
+        for (ordered, receipt) in block.executed().zip(receipts) {
+            let (author, sender) = (ordered.author, receipt.sender);
+            self.judge_proposer(author, &sender);
+            let Some(waited) = self.pool.waited(&receipt.transaction_hash) else { continue };
+            let ms = now.0.saturating_sub(waited.since.0);
+            self.forwarding.reputation.ordered_after(ms);
+            if waited.came_at >= self.forwarding.began {
+                self.judge_others(now, author, &sender, &waited);
+            }
+        }
+        self.judge_duplicates(block, receipts);
+        self.pool.set_turn(self.forwarding.reputation.turn());
+    }
+
+    /// A silent validator's proposals are often second to those of the validator that takes its turn.
+    fn judge_duplicates(&mut self, block: &Block, receipts: &[Receipt]) {
+        let duplicates = block.ordering.skipped.iter().filter(|skipped| skipped.reason == SkipReason::NonceTooLow);
+        let author_of = |position: u32| block.ordered.get(usize::try_from(position).ok()?).map(|ordered| ordered.author);
+        let duplicates = duplicates.filter_map(|skipped| Some((author_of(skipped.position)?, skipped.hash)));
+        // Each counts once, however often it is in a batch.
+        let duplicates: BTreeSet<_> = duplicates.filter(|(author, _)| self.forwarding.reputation.owes(*author)).collect();
+        if duplicates.is_empty() {
+            return;
+        }
+        let executed = block.executed().zip(receipts);
+        let executed: BTreeMap<B256, (ValidatorIndex, Address)> =
+            executed.map(|(ordered, receipt)| (receipt.transaction_hash, (ordered.author, receipt.sender))).collect();
+        for (author, hash) in duplicates {
+            if let Some((_, sender)) = executed.get(&hash).filter(|(first, _)| *first != author) {
+                self.judge_proposer(author, sender);
+            }
+        }
+    }
+
+    fn judge_proposer(&mut self, author: ValidatorIndex, sender: &Address) {
+        if self.forwarding.reputation.owes(author) && self.forwarding.distance(sender, author) == 0 {
+            self.forwarding.reputation.proposed(author);
+        }
+    }
+
+    /// Somebody had this one ordered: those before it may have let their turns pass.
+    fn judge_others(&mut self, now: TimestampMs, author: ValidatorIndex, sender: &Address, waited: &Waited) {
+        let forwarding = &mut self.forwarding;
+        let turns = now.0.saturating_sub(waited.since.0) / self.pool.turn();
+        let place = forwarding.distance(sender, author);
+        let before: Vec<_> =
+            forwarding.order(&forwarding.rotation.unwrap_or_default(), sender).take(place).map(|(index, _)| index).collect();
+        for (distance, index) in before.into_iter().enumerate() {
+            // Whoever is not the owner waits for a turn before its own, if it got the transaction when that one did.
+            let patience = if distance == 0 { 1 } else { 2 };
+            if Some(index) == forwarding.own || turns < patience {
+                continue;
+            }
+            if waited.asked.contains(&index) {
+                forwarding.reputation.missed(index);
+            } else if distance == 0 {
+                forwarding.reputation.suspect(index, now);
+            }
+        }
     }
 
     /// Tells further validators of what was not executed in its turn.

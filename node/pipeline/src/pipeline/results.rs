@@ -73,6 +73,7 @@ impl Pipeline {
             self.uncertified_commits.insert(height, committed.resume.index);
             self.progress = self.progress.max(committed.resume.index);
             let (hash, returned) = self.appending_info.remove(&height).unwrap_or_default();
+            self.judge(now, &committed.block, &committed.receipts);
             self.next_rotation(now, &committed.block.header);
             let executed: Vec<_> =
                 committed.receipts.iter().map(|receipt| (receipt.transaction_hash, receipt.sender)).collect();

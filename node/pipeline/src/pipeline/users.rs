@@ -20,6 +20,8 @@ impl Pipeline {
             self.out.push_back(Output::Pending { transaction: transaction.clone(), from_user: from.is_none() });
             if standing.ours {
                 self.forward(&transaction);
+            } else {
+                self.forward_copy(now, &transaction);
             }
         }
         if let Some(reply) = reply {

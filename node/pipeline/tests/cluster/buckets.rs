@@ -6,7 +6,7 @@ use crate::{
     engines::EngineKind,
     world::{BadLink, Cluster, VALIDATORS},
 };
-use corniche_admission::{ROTATION_LEAD_MS, ROTATION_SECONDS, TURN_MS};
+use corniche_admission::{MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, TURN_MS};
 use corniche_types::B256;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -293,6 +293,121 @@ pub fn nothing_is_lost_over_links_that_lose_messages(chain: Chain) {
     cluster.bad.clear();
     cluster.run_until(30_000, "all executed", Cluster::settled);
     cluster.assert_agreement();
+}
+
+/// Users that give transactions to validators, one after the other.
+struct Users {
+    nonces: [u64; USERS as usize],
+    /// Given and not executed there: when, by whom, to which validator.
+    waiting: BTreeMap<B256, (u64, u8, usize)>,
+    /// Blocks of each validator that were looked at.
+    seen: BTreeMap<usize, usize>,
+}
+
+impl Users {
+    fn new() -> Self {
+        Self { nonces: [0; USERS as usize], waiting: BTreeMap::new(), seen: BTreeMap::new() }
+    }
+
+    /// Gives one every 20 ms to validators that do not censor; how long each took, in order.
+    fn load(&mut self, cluster: &mut Cluster, ms: u64) -> Vec<u64> {
+        let asked: Vec<usize> = (0..cluster.validators()).filter(|index| !cluster.censors.contains(index)).collect();
+        let (end, mut taken) = (cluster.now + ms, Vec::new());
+        for number in 0.. {
+            if cluster.now >= end && self.waiting.is_empty() {
+                break;
+            }
+            assert!(cluster.now < end + 10_000, "{} wait for ever", self.waiting.len());
+            let is_free = |user: &u8| !self.waiting.values().any(|(_, waiting, _)| waiting == user);
+            let user = (0..USERS).map(|user| (user + (number % usize::from(USERS)) as u8) % USERS).find(is_free);
+            if let Some(user) = user.filter(|_| cluster.now < end && number % 4 == 0) {
+                let to = asked[number / 4 % asked.len()];
+                let transaction = transfer_from(&user_number(user), self.nonces[usize::from(user)], 10);
+                self.nonces[usize::from(user)] += 1;
+                self.waiting.insert(transaction.hash(), (cluster.now, user, to));
+                cluster.give(to, &transaction);
+            }
+            cluster.run_for(5);
+            for (index, node) in &cluster.nodes {
+                let seen = self.seen.entry(*index).or_default();
+                for receipt in node.disk.blocks[*seen..].iter().flat_map(|block| &block.receipts) {
+                    let hash = receipt.transaction_hash;
+                    if let Some((given, ..)) = self.waiting.get(&hash).filter(|(_, _, to)| to == index).copied() {
+                        self.waiting.remove(&hash);
+                        taken.push(cluster.now - given);
+                    }
+                }
+                *seen = node.disk.blocks.len();
+            }
+        }
+        taken
+    }
+}
+
+fn p99(taken: &[u64]) -> u64 {
+    let mut sorted = taken.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() * 99 / 100]
+}
+
+/// The bar is four times the calm figure; until they are known they cost a short turn each.
+#[allow(clippy::print_stdout)] // the figures
+pub fn silent_proposers_cost_users_little(engine: EngineKind) {
+    for validators in [4, 7] {
+        let mut cluster = Cluster::with_coin(engine, &[], &Disk::default(), genesis(validators), 1);
+        let mut users = Users::new();
+        let calm = p99(&users.load(&mut cluster, 4_000));
+        let faulty = (validators - 1) / 3;
+        cluster.censors.extend(validators - faulty..validators);
+        let found_out = p99(&users.load(&mut cluster, 4_000));
+        let after = p99(&users.load(&mut cluster, 4_000));
+        println!("{engine:?}, {validators} validators, p99 calm {calm} ms, then {found_out} ms, then {after} ms");
+        // Links are much faster here than the shortest turn; two silent ones in a row cost two turns until they are known.
+        assert!(found_out <= faulty as u64 * MIN_TURN_MS + 4 * calm, "p99 {calm} ms, then {found_out} ms");
+        assert!(after <= 4 * calm, "p99 {calm} ms, then {after} ms");
+        cluster.assert_agreement();
+    }
+}
+
+pub fn a_silent_validator_comes_back(engine: EngineKind) {
+    let mut cluster = Cluster::with_coin(engine, &[], &Disk::default(), genesis(VALIDATORS), 1);
+    let mut users = Users::new();
+    users.load(&mut cluster, 1_000);
+    cluster.censors.insert(3);
+    users.load(&mut cluster, 400);
+    cluster.censors.clear();
+    users.load(&mut cluster, 20_000);
+    // Executed where it was asked for is not yet executed everywhere.
+    cluster.run_for(ORDERING_MS);
+    let before = cluster.ordered(0).len();
+    let again = users.load(&mut cluster, 2_000);
+    cluster.run_for(ORDERING_MS);
+    let ordered = cluster.ordered(0).split_off(before);
+    assert_eq!(ordered.len(), again.len(), "each once");
+    assert!(ordered.iter().any(|(author, _)| *author == 3));
+}
+
+/// A faulty validator gives what its users send to the second in the order alone, so that the owner seems to be silent.
+pub fn a_validator_that_withholds_copies_makes_nobody_silent(engine: EngineKind) {
+    let mut cluster = started(Chain { engine, coin: 1 });
+    let order = cluster.order_of(&user_number(0));
+    for nonce in 0..2 {
+        let transaction = transfer_from(&user_number(0), nonce, 10);
+        cluster.pass_on(order[3], order[1], &transaction);
+        cluster.run_until(TURN_MS + ORDERING_MS, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
+        // Once the second was left alone with one, it asks the owner itself.
+        let expected = order[usize::from(nonce == 0)];
+        assert!(cluster.ordered(0).last().is_some_and(|(author, _)| *author == expected), "nonce {nonce}");
+    }
+    for nonce in 2..6 {
+        let before = cluster.ordered(0).len();
+        let owner = cluster.order_of(&user_number(0))[0];
+        let took = time_to_execute(&mut cluster, 0, nonce, order[1]);
+        assert!(took < ORDERING_MS, "{took} ms");
+        cluster.run_for(TURN_MS);
+        let ordered = cluster.ordered(0).split_off(before);
+        assert_eq!(ordered.iter().map(|(author, _)| *author).collect::<Vec<_>>(), [owner], "by its owner alone");
+    }
 }
 
 /// From submission to execution at the validator that was asked, over a light load of many users; with buckets, and where

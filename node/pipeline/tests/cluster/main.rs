@@ -81,6 +81,16 @@ mod request_buckets {
         nothing_is_lost_over_links_that_lose_messages
     }
 
+    mod silence {
+        use crate::buckets::*;
+
+        under_every_engine! {
+            silent_proposers_cost_users_little
+            a_silent_validator_comes_back
+            a_validator_that_withholds_copies_makes_nobody_silent
+        }
+    }
+
     /// The figures of docs/performance.md.
     mod figures {
         use crate::{

@@ -111,6 +111,7 @@ impl Cluster {
     /// The coin that elects leaders has this seed.
     pub fn with_coin(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk, mut genesis: Genesis, coin: u8) -> Self {
         genesis.block_ms = 50;
+        let validators = genesis.validators.len();
         let secrets = Secrets::deal(&mut genesis, engine, parameters, coin);
         let mut cluster = Self {
             engine,
@@ -118,7 +119,7 @@ impl Cluster {
             genesis,
             secrets,
             nodes: BTreeMap::new(),
-            disks: (0..VALIDATORS).map(|index| (index, disk.clone())).collect(),
+            disks: (0..validators).map(|index| (index, disk.clone())).collect(),
             now: 2_000_000,
             wire: BinaryHeap::new(),
             sent: 0,
@@ -135,7 +136,7 @@ impl Cluster {
             cut_off: BTreeSet::new(),
             risked: 0,
         };
-        (0..VALIDATORS).for_each(|index| cluster.start(index));
+        (0..validators).for_each(|index| cluster.start(index));
         cluster
     }
 
@@ -383,6 +384,20 @@ impl Cluster {
         self.collect();
     }
 
+    pub fn validators(&self) -> usize {
+        self.genesis.validators.len()
+    }
+
+    /// A validator passes a transaction on to that one, and to no other.
+    pub fn pass_on(&mut self, from: usize, to: usize, transaction: &VerifiedTransaction) {
+        let now = self.clock(to);
+        let node = self.nodes.get_mut(&to).unwrap();
+        node.now = now;
+        node.handle(Input::Submit { transaction: transaction.clone(), from: Some([from as u8; 32]), reply: None });
+        self.submitted += 1;
+        self.collect();
+    }
+
     /// A user gives one transaction to one validator.
     pub fn give(&mut self, to: usize, transaction: &VerifiedTransaction) {
         let now = self.clock(to);
@@ -415,8 +430,8 @@ impl Cluster {
 
     /// The validators in the order in which they own this user now.
     pub fn order_of(&self, user: &EthereumKey) -> Vec<usize> {
-        let first = self.rotation(*self.nodes.keys().next().unwrap()).owner(&user.address(), VALIDATORS);
-        (first..first + VALIDATORS).map(|number| number % VALIDATORS).collect()
+        let first = self.rotation(*self.nodes.keys().next().unwrap()).owner(&user.address(), self.validators());
+        (first..first + self.validators()).map(|number| number % self.validators()).collect()
     }
 
     pub fn executed(&self, index: usize) -> usize {
