@@ -34,6 +34,6 @@ pub use corniche_certify::{
     VerifiedCertificate,
 };
 pub use execution::{Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
-pub use message::{BlockSource, FORWARDED_TRANSACTIONS, FollowedBlock, PeerMessage, Request, Response, answer_blocks};
+pub use message::{BlockSource, FORWARDED_TRANSACTIONS, FollowedBlock, Part, PeerMessage, Request, Response, answer_blocks};
 pub use pipeline::{AHEAD_OF_CERTIFICATION, Pipeline};
 pub use words::{EngineFactory, Fault, Input, NodeKey, Output, Plan, Setup, TransactionStatus};
