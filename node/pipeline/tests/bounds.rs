@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Node, RECENT_STATES, first_rules, genesis, transfer, transfer_for, user_number, whole_block};
+use common::{Node, RECENT_STATES, first_rules, genesis, transfer, transfer_for, transfer_from, user_number, whole_block};
 use corniche_engine::Verified;
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, PeerMessage};
 use corniche_state::StateView;
@@ -162,7 +162,8 @@ fn own_proposals_are_empty_while_many_blocks_wait() {
     let nonces = 0..AHEAD_OF_CERTIFICATION + MAX_WAITING as u64 / 2;
     node.script.lock().unwrap().push_back(blocks(nonces.clone()));
     node.wait(1);
-    node.submit(transfer(nonces.end));
+    // Another user's: it could be proposed at once, whatever is executed.
+    node.submit(transfer_from(&user_number(0), 0, 10));
     node.wait(1_000);
     assert_eq!(node.pipeline.waiting_blocks(), MAX_WAITING / 2, "nothing is added");
     node.slow_processor = false;

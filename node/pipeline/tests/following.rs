@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Node, exchange, first_rules, genesis, transfer};
-use corniche_pipeline::{FollowedBlock, Input, NodeKey, Part, PeerMessage, Request, Response};
-use corniche_types::{Bytes, EncodedHeader, Genesis, Height, TimestampMs, U256, ValidatorIndex, wire};
+use corniche_pipeline::{BlockSource, FollowedBlock, Input, NodeKey, Part, PeerMessage, Request, Response};
+use corniche_types::{B256, Bytes, EncodedHeader, Genesis, Height, TimestampMs, U256, ValidatorIndex, wire};
 
 fn pair() -> (Node, Node) {
     pair_of(&genesis(1))
@@ -243,6 +243,53 @@ fn answers_are_small_whatever_is_asked() {
     assert_eq!(full.disk.certificates.keys().collect::<Vec<_>>(), [&Height(last)]);
 }
 
+/// The follower gets all answers from `validator`, each part as `spoil` leaves it, until it penalises somebody. Returns the parts it took.
+fn parts_until_penalty(validator: &Node, full: &mut Node, mut spoil: impl FnMut(u64, &mut Part)) -> u64 {
+    full.learn(validator.key, validator.disk.certificates.values().next_back().unwrap().clone());
+    let mut parts = 0;
+    while full.penalties.is_empty() {
+        let (to, request) = next_request(full);
+        assert_eq!(to, validator.key);
+        let mut response = validator.answer(request);
+        if let Some(part) = &mut response.part {
+            parts += 1;
+            spoil(parts, part);
+        }
+        full.handle(Input::Response { from: to, response: Some(response) });
+    }
+    parts
+}
+
+/// A body that fits its own header is not enough: executing it would look like a divergence of our own.
+#[test]
+fn parts_of_another_block_than_the_certified_one_cost_their_sender() {
+    let (validator, mut full) = with_a_large_block(6 << 20);
+    let mut forged = validator.disk.block(Height(2)).unwrap();
+    forged.block.header.state_root = B256::repeat_byte(1);
+    let forged = wire::encode(&forged);
+    let parts = parts_until_penalty(&validator, &mut full, |_, part| {
+        assert_eq!(part.length, forged.len() as u64);
+        let start = part.offset as usize;
+        part.bytes = Bytes::copy_from_slice(&forged[start..start + part.bytes.len()]);
+    });
+    assert_eq!((parts, full.hashes().len(), full.penalties[0].0, full.halted), (7, 1, validator.key, None));
+}
+
+#[test]
+fn a_part_of_a_wrong_size_costs_its_sender_at_once() {
+    let spoils: [fn(&mut Part); 4] = [
+        |part| part.length = (256 << 20) + 1,
+        |part| part.bytes = [&part.bytes[..], &[0]].concat().into(),
+        |part| part.bytes = part.bytes.slice(1..),
+        |part| part.bytes = Bytes::new(),
+    ];
+    for spoil in spoils {
+        let (validator, mut full) = with_a_large_block(6 << 20);
+        let parts = parts_until_penalty(&validator, &mut full, |_, part| spoil(part));
+        assert_eq!((parts, full.penalties[0].0), (1, validator.key));
+    }
+}
+
 /// Whoever spoils a part pays when the block is complete, and it comes from another peer.
 #[test]
 fn a_part_that_is_spoiled_costs_its_sender() {
@@ -252,20 +299,11 @@ fn a_part_that_is_spoiled_costs_its_sender() {
     other.connect(&validator, Some(0));
     catch_up(&mut validator, &mut other);
     let newest = validator.disk.certificates.values().next_back().unwrap().clone();
-    full.learn(validator.key, newest.clone());
-    let mut part = 0;
-    while full.penalties.is_empty() {
-        let (to, request) = next_request(&mut full);
-        assert_eq!(to, validator.key);
-        let mut response = validator.answer(request);
-        if let Some(part_of) = &mut response.part {
-            part += 1;
-            let mut bytes = part_of.bytes.to_vec();
-            bytes[100] ^= u8::from(part == 4);
-            part_of.bytes = bytes.into();
-        }
-        full.handle(Input::Response { from: to, response: Some(response) });
-    }
+    let part = parts_until_penalty(&validator, &mut full, |number, part| {
+        let mut bytes = part.bytes.to_vec();
+        bytes[100] ^= u8::from(number == 4);
+        part.bytes = bytes.into();
+    });
     assert_eq!((part, full.hashes().len(), full.penalties[0].0), (7, 1, validator.key));
     full.handle(Input::PeerDown { peer: validator.key });
     full.requests.clear();

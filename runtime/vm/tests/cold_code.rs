@@ -5,6 +5,7 @@ mod common;
 use alloy_primitives::{Address, Bytes, U256, keccak256};
 use common::wat;
 use corniche_state::{Account, Changes, EmptyState, Overlay};
+use corniche_types::ProtocolRules;
 use corniche_vm::wasm::gas::{self, INK_PER_GAS};
 use corniche_vm::wasm::validate;
 use corniche_vm::{BlockEnv, Call, NoCache, Vm, VmConfig};
@@ -44,7 +45,7 @@ const TRAPS: &str = r#"(module (import "vm_hooks" "evm_gas_left" (func $left (re
         (if (i64.gt_u (call $left) (i64.const 50000)) (then unreachable))
         i32.const 0))"#;
 
-fn state() -> Changes {
+fn state(gas_version: u8) -> Changes {
     let mut changes = Changes::default();
     let ends = answers("i32.const 0");
     let calls_too = wat(&CALLS.replace("512", "516"));
@@ -52,7 +53,7 @@ fn state() -> Changes {
         [(CALLER, wat(CALLS)), (CALLEE, ends.clone()), (TWIN, ends), (TRAPPING, wat(TRAPS)), (LIKE_CALLER, calls_too)]
     {
         let code_hash = keccak256(&code);
-        let account = Account { nonce: 1, code_hash, abi_version: 1, gas_version: gas::LATEST.version, ..Account::default() };
+        let account = Account { nonce: 1, code_hash, abi_version: 1, gas_version, ..Account::default() };
         changes.accounts.insert(address, Some(account));
         changes.code.insert(code_hash, code.into());
     }
@@ -68,10 +69,15 @@ fn vm() -> Vm {
 
 /// Gas that a call with these calls in it takes.
 fn gas_of(vm: &Vm, calls: &[(u32, Address)]) -> u64 {
-    let changes = state();
+    gas_under(vm, calls, gas::LATEST.version, ProtocolRules::LATEST)
+}
+
+/// The same where all code was validated under `gas_version`, in a block under `rules`.
+fn gas_under(vm: &Vm, calls: &[(u32, Address)], gas_version: u8, rules: &'static ProtocolRules) -> u64 {
+    let changes = state(gas_version);
     let view = Overlay { base: &EmptyState, changes: &changes };
     let env = BlockEnv {
-        rules: corniche_types::ProtocolRules::LATEST,
+        rules,
         chain_id: 7,
         number: 1,
         timestamp: 1,
@@ -177,4 +183,16 @@ fn what_a_node_has_loaded_does_not_show() {
             assert_eq!(gas_of(&keeps, &calls[..end]), expected);
         }
     }
+}
+
+/// Decision 0018: the block's rules decide under which gas version new code is validated, and nothing about code that is deployed.
+#[test]
+fn deployed_code_keeps_its_gas_version_when_the_rules_change() {
+    let calls = [(ENOUGH, CALLEE), (ENOUGH, CALLER), (ENOUGH, CALLEE)];
+    let [first, latest] = [1, 2].map(|version| ProtocolRules::of(version).unwrap());
+    assert_eq!((first.gas_version, latest.gas_version), (1, 2));
+    let gas = |gas_version| [first, latest].map(|rules| gas_under(&vm(), &calls, gas_version, rules));
+    let ([old, old_later], [new_earlier, new]) = (gas(1), gas(2));
+    assert_eq!((old, new), (old_later, new_earlier), "the block's rules change nothing");
+    assert!(old + 1_000 < new, "the code's own version does: {old}, {new}");
 }

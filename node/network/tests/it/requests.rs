@@ -158,7 +158,7 @@ async fn a_request_ends_with_its_link() {
 }
 
 /// A node that serves, with a peer of each number.
-async fn served(server: NetworkConfig, peers: [u8; 2]) -> (Node, [Node; 2]) {
+async fn served<const COUNT: usize>(server: NetworkConfig, peers: [u8; COUNT]) -> (Node, [Node; COUNT]) {
     let mut server = Node::start(server).await;
     let mut connected = Vec::new();
     for number in peers {
@@ -232,5 +232,24 @@ async fn a_peer_is_not_answered_faster_than_its_bytes_allow() {
         let answer = within("the answer", validator.handle.request(server_key, vec![].into())).await;
         assert_eq!(answer.unwrap().len(), 1000);
     }
+    answering.abort();
+}
+
+#[tokio::test]
+async fn guests_together_are_not_answered_faster_than_their_bytes_allow() {
+    let mut slow = impatient(tcp(1));
+    slow.limits.guests_answer_bytes_per_second = 1;
+    let (mut server, [guest, other, validator]) = served(slow, [100, 101, 2]).await;
+    let server_key = server.key;
+    let answering = tokio::spawn(async move {
+        loop {
+            server.request().await.2.send(vec![9; 1000].into());
+        }
+    });
+    assert_eq!(within("the first", guest.handle.request(server_key, vec![].into())).await.unwrap().len(), 1000);
+    // Another guest, which had no answer yet.
+    assert_eq!(within("the refusal", other.handle.request(server_key, vec![].into())).await, Err(RequestError::Refused));
+    let answer = within("the answer", validator.handle.request(server_key, vec![].into())).await;
+    assert_eq!(answer.unwrap().len(), 1000);
     answering.abort();
 }
