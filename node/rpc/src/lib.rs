@@ -66,3 +66,5 @@ pub use metrics::Metrics;
 pub use node::Clock;
 pub use proxies::Proxy;
 pub use server::{RpcServer, ServerParts};
+#[doc(hidden)]
+pub use websocket::read_websocket;
