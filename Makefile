@@ -122,7 +122,7 @@ explorer: build contracts node-tools ## The explorer in Chromium, over a live ne
 
 ##### beyond `make test`
 
-.PHONY: bench bench-core hostile hostile-smoke soak thesis compare licences
+.PHONY: bench bench-core hostile hostile-smoke fuzz soak thesis compare licences
 bench: build contracts ## Execution of blocks; then transfers per second and latency on one and on four validators
 	$(CORNICHE_BIN) bench exec $(ARGS)
 	testnet/bench.sh
@@ -135,6 +135,16 @@ hostile: build ## Attack four real processes under load and judge p99, memory, r
 
 hostile-smoke: build ## A few messages of each attack, then a transfer; nothing is timed
 	$(CARGO) run --locked -p corniche-hostile -- --smoke $(ARGS)
+
+# A directory of its own: libFuzzer's instrumentation is in every crate.
+FUZZ_DIR := testnet/fuzz/libfuzzer
+FUZZ_TARGETS ?= $(patsubst %.rs,%,$(notdir $(wildcard $(FUZZ_DIR)/fuzz_targets/*.rs)))
+fuzz: tools ## Each fuzz target for SECONDS (60) under libFuzzer; FUZZ_TARGETS="module genesis" (needs a nightly compiler and cargo-fuzz)
+	$(CARGO) run --locked -p corniche-fuzz --example seeds -- $(TARGET_DIR)/fuzz/corpus
+	cd $(FUZZ_DIR) && for target in $(FUZZ_TARGETS); do \
+		CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz $(CARGO) +nightly fuzz run --fuzz-dir . --dev --sanitizer none $$target $(TARGET_DIR)/fuzz/corpus/$$target -- \
+			-max_total_time=$(or $(SECONDS),60) -max_len=65536 -timeout=20 -rss_limit_mb=4096 || exit 1; \
+	done
 
 soak: build contracts generations node-tools postgres ## The long runs: property cases, schedules, crashes and half an hour under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
@@ -156,6 +166,8 @@ soak: build contracts generations node-tools postgres ## The long runs: property
 	$(CARGO) test --locked -p corniche-simulator --lib -- --ignored --nocapture
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-100000} \
 		$(CARGO) test --locked -p corniche-rpc --test fuzz -- --nocapture
+	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_CASES=$${CORNICHE_CASES:-100000} \
+		$(CARGO) test --locked -p corniche-fuzz --test seeded -- --nocapture
 	cd testnet/e2e && npm ci --no-audit --no-fund && ROUNDS=$${ROUNDS:-300} npm run soak
 	cd sdk/js && npm ci --no-audit --no-fund && ENGINE=mahi-mahi SEED=$${SEED:-$$(date +%s)} RUN_SECONDS=$${RUN_SECONDS:-600} \
 		node --test tests/random-calls.test.js

@@ -62,6 +62,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-web", "web", Users),
     ("corniche", "node/cli", Roots),
     ("corniche-hostile", "testnet/hostile", Roots),
+    ("corniche-fuzz", "testnet/fuzz", Roots),
 ];
 
 /// Engines by name: only roots, and tests of the whole, may import one.

@@ -56,6 +56,16 @@ pub use link::Sent;
 pub use observed::{AGENT_VERSION, PeerInfo};
 pub use stats::{ChannelStats, GeneralStats, Stats};
 
+/// The messages in a peer's stream, up to what is none. For fuzzing.
+#[doc(hidden)]
+pub async fn read_frames(mut stream: &[u8], limit: usize) -> Vec<Vec<u8>> {
+    let mut messages = Vec::new();
+    while let Ok(message) = frame::read(&mut stream, limit).await {
+        messages.push(message);
+    }
+    messages
+}
+
 use driver::{Behaviour, Driver, Ending};
 use libp2p::{Swarm, identify, ping, swarm};
 use shared::Shared;

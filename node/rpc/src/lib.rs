@@ -64,3 +64,5 @@ pub use faucet::FaucetConfig;
 pub use metrics::Metrics;
 pub use node::Clock;
 pub use server::{RpcServer, ServerParts};
+#[doc(hidden)]
+pub use websocket::read_websocket;

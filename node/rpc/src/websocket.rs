@@ -11,10 +11,10 @@ pub(crate) use handshake::Upgrade;
 
 use crate::answer::{Reply, answer};
 use crate::backend::{Reverted, SyncProgress};
-use crate::budget::{Budget, Loan};
+use crate::budget::{Budget, Kind, Loan};
 use crate::convert;
 use crate::dag;
-use crate::listener::Client;
+use crate::listener::{Client, Origin};
 use crate::logs;
 use crate::node::{LARGE_RESPONSE_BYTES, Node};
 use crate::server::until;
@@ -66,6 +66,23 @@ pub(crate) struct News {
     pub request_bytes: Budget,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+}
+
+/// Bytes of the messages in a client's stream behind the handshake, up to what is none. For fuzzing.
+#[doc(hidden)]
+pub async fn read_websocket(stream: &[u8], most: usize) -> usize {
+    let kind = Kind { reason: Reason::ServerBusy, units: "bytes", largest: most };
+    let lender = Lender { budget: Budget::new(kind, 2 * most, true), origin: Origin::of([127, 0, 0, 1].into()), most };
+    let mut frames = Frames::new(tokio::io::join(stream, tokio::io::sink()), lender);
+    let mut read = 0;
+    while let Ok(Some(incoming)) = frames.next().await {
+        read += match incoming {
+            Incoming::Message(message) => message.bytes.len(),
+            Incoming::Ping(payload) => payload.len(),
+            Incoming::Refused(_) | Incoming::Pong | Incoming::Close(_) => 0,
+        };
+    }
+    read
 }
 
 /// Serves the socket until either side ends it.

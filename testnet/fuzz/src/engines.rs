@@ -1,0 +1,238 @@
+//! Runs of one validator among four, of which the last is the enemy.
+//!
+//! Bytes are steps: `kind`, `peer`, two bytes of length, then so many bytes of a message. Whatever carries the enemy's own signature is
+//! believed, so that changed messages get past the verifier; what others signed must verify. Keys are modelled.
+
+use corniche_engine::{Batch, Committee, Engine, Input, Output, Recipients, Resume, Verifier};
+use corniche_mahi_mahi::kit as mahi;
+use corniche_testkit::Random;
+use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const SIZE: u16 = 4;
+const ENEMY: ValidatorIndex = ValidatorIndex(SIZE - 1);
+/// Steps of one run.
+const MOST_STEPS: usize = 400;
+const START_MS: u64 = 1_000_000;
+
+/// One validator with its verifier.
+struct Node {
+    engine: Box<dyn Engine>,
+    verifier: Arc<dyn Verifier>,
+    now: u64,
+    commits: u64,
+}
+
+impl Node {
+    /// Applies an input, and does what the engine asks for until it asks for nothing. What it sends.
+    fn apply(&mut self, input: Input) -> Vec<(Recipients, Bytes)> {
+        let (mut inputs, mut sent) = (VecDeque::from([input]), Vec::new());
+        while let Some(input) = inputs.pop_front() {
+            self.engine.handle(TimestampMs(self.now), input);
+            while let Some(output) = self.engine.poll() {
+                match output {
+                    Output::Send { to, message } => sent.push((to, message)),
+                    Output::Persist(ticket, _) => inputs.push_back(Input::Durable(ticket)),
+                    Output::WantBatch { bytes, .. } => {
+                        let batch = Batch { bytes: vec![7; 40.min(bytes as usize)].into() };
+                        inputs.push_back(Input::Batch(batch));
+                    }
+                    Output::Deliver(ordered) => {
+                        self.commits += 1;
+                        assert_eq!(ordered.index.0, self.commits, "commits have no gaps");
+                    }
+                    _ => {}
+                }
+            }
+        }
+        sent
+    }
+
+    fn receive(&mut self, from: ValidatorIndex, bytes: &Bytes) -> Vec<(Recipients, Bytes)> {
+        assert!(self.verifier.cost(bytes) > 0);
+        match self.verifier.verify(from, bytes) {
+            Ok(message) => self.apply(Input::Message { from, message }),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn pass(&mut self, ms: u64) -> Vec<(Recipients, Bytes)> {
+        self.now += ms;
+        match self.engine.deadline() {
+            Some(deadline) if deadline.0 <= self.now => self.apply(Input::Deadline),
+            _ => Vec::new(),
+        }
+    }
+}
+
+const MESSAGE: u8 = 0;
+const DEADLINE: u8 = 5;
+const UP: u8 = 6;
+const DOWN: u8 = 7;
+
+fn step(kind: u8, ms: u8, peer: ValidatorIndex, message: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+    let message = &message[..length as usize];
+    [&[kind | ms << 3, peer.0 as u8][..], &length.to_le_bytes(), message].concat()
+}
+
+/// Plays steps to a validator.
+fn play(mut node: Node, mut bytes: &[u8]) {
+    for _ in 0..MOST_STEPS {
+        let [kind, peer, low, high, rest @ ..] = bytes else { return };
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
+        let (message, next) = rest.split_at(length);
+        let peer = ValidatorIndex(1 + u16::from(*peer) % (SIZE - 1));
+        node.pass(u64::from(kind >> 3));
+        match kind & 7 {
+            DEADLINE => {
+                let until = node.engine.deadline().map_or(0, |deadline| deadline.0.saturating_sub(node.now));
+                node.pass(until.min(10_000));
+            }
+            UP => drop(node.apply(Input::PeerUp(peer))),
+            DOWN => drop(node.apply(Input::PeerDown(peer))),
+            _ => drop(node.receive(peer, &Bytes::copy_from_slice(message))),
+        }
+        bytes = next;
+    }
+}
+
+/// What the first of four correct validators sees, as steps; the seed decides how messages overtake each other.
+fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut nodes: Vec<Node> = (0..SIZE).map(start).collect();
+    let mut flying: Vec<(ValidatorIndex, usize, Bytes)> = Vec::new();
+    let mut seen = Vec::new();
+    let send = |flying: &mut Vec<_>, from: u16, sent: Vec<(Recipients, Bytes)>| {
+        for (to, message) in sent {
+            for target in (0..SIZE).filter(|target| *target != from) {
+                if matches!(to, Recipients::All) || to == Recipients::One(ValidatorIndex(target)) {
+                    flying.push((ValidatorIndex(from), usize::from(target), message.clone()));
+                }
+            }
+        }
+    };
+    for peer in 1..SIZE {
+        seen.extend(step(UP, 0, ValidatorIndex(peer - 1), &[]));
+        for node in 0..SIZE {
+            let up = if node < peer { peer } else { peer - 1 };
+            let sent = nodes[usize::from(node)].apply(Input::PeerUp(ValidatorIndex(up)));
+            send(&mut flying, node, sent);
+        }
+    }
+    for _ in 0..400 {
+        for node in 0..SIZE {
+            let sent = nodes[usize::from(node)].pass(1);
+            send(&mut flying, node, sent);
+        }
+        if flying.is_empty() {
+            continue;
+        }
+        let (from, to, message) = flying.swap_remove(random.below(flying.len().min(6) as u64) as usize);
+        if to == 0 {
+            seen.extend(step(MESSAGE, 2, ValidatorIndex(from.0 - 1), &message));
+        }
+        let sent = nodes[to].receive(from, &message);
+        send(&mut flying, to as u16, sent);
+    }
+    seen
+}
+
+/// Believes the enemy's signatures.
+struct Gullible<S>(S);
+
+impl corniche_mahi_mahi::Signatures for Gullible<mahi::FakeSignatures> {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
+        author == ENEMY || corniche_mahi_mahi::Signatures::verify(&self.0, author, digest, signature)
+    }
+}
+
+fn mahi_node(me: u16) -> Node {
+    let config = corniche_mahi_mahi::Config {
+        min_round_ms: 1,
+        parent_grace_ms: 1,
+        gc_depth: 30,
+        retain_rounds: 60,
+        ..corniche_mahi_mahi::Config::default()
+    };
+    let committee: Committee = mahi::committee(usize::from(SIZE));
+    let signatures = Arc::new(Gullible(mahi::FakeSignatures));
+    let verifier = corniche_mahi_mahi::MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
+    let engine = corniche_mahi_mahi::MahiMahi::new(corniche_mahi_mahi::Setup {
+        config,
+        committee,
+        signer: Some(Arc::new(mahi::FakeKeys(ValidatorIndex(me)))),
+        signatures,
+        coin: mahi::FakeCoin::default().shared(),
+        seed: u64::from(me),
+        records: Vec::new(),
+        resume: Resume::default(),
+        now: TimestampMs(START_MS),
+    });
+    Node { engine: Box::new(engine), verifier: Arc::new(verifier), now: START_MS, commits: 0 }
+}
+
+pub fn mahi_mahi(bytes: &[u8]) {
+    play(mahi_node(0), bytes);
+}
+
+pub fn mahi_mahi_seeds() -> Vec<Vec<u8>> {
+    (0..4).map(|seed| transcript(mahi_node, seed)).collect()
+}
+
+use corniche_autobahn::kit as autobahn_kit;
+
+impl corniche_autobahn::Signatures for Gullible<autobahn_kit::FakeSignatures> {
+    fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &[u8; 64]) -> bool {
+        author == ENEMY || self.0.verify(author, digest, signature)
+    }
+
+    fn verify_share(&self, signer: ValidatorIndex, digest: &B256, share: &Bytes) -> bool {
+        self.0.verify_share(signer, digest, share)
+    }
+
+    fn combine(&self, shares: &[(ValidatorIndex, Bytes)]) -> Option<Bytes> {
+        self.0.combine(shares)
+    }
+
+    fn verify_seal(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> bool {
+        self.0.verify_seal(signed, seal)
+    }
+}
+
+fn autobahn_node(me: u16) -> Node {
+    let config = corniche_autobahn::Config {
+        view_timeout_ms: 100,
+        max_view_timeout_ms: 1_000,
+        fast_wait_ms: 2,
+        coverage_wait_ms: 1,
+        resend_ms: 50,
+        status_ms: 100,
+        retain_slots: 60,
+        lane_bytes: 1 << 20,
+        ..corniche_autobahn::Config::default()
+    };
+    let committee: Committee = autobahn_kit::committee(usize::from(SIZE));
+    let signatures = Arc::new(Gullible(autobahn_kit::FakeSignatures));
+    let verifier = corniche_autobahn::AutobahnVerifier::new(config.clone(), committee.clone(), signatures.clone());
+    let engine = corniche_autobahn::Autobahn::new(corniche_autobahn::Setup {
+        config,
+        committee,
+        signer: Some(Arc::new(autobahn_kit::FakeKeys(ValidatorIndex(me)))),
+        signatures,
+        seed: u64::from(me),
+        records: Vec::new(),
+        resume: Resume::default(),
+        now: TimestampMs(START_MS),
+    });
+    Node { engine: Box::new(engine), verifier: Arc::new(verifier), now: START_MS, commits: 0 }
+}
+
+pub fn autobahn(bytes: &[u8]) {
+    play(autobahn_node(0), bytes);
+}
+
+pub fn autobahn_seeds() -> Vec<Vec<u8>> {
+    (0..4).map(|seed| transcript(autobahn_node, seed)).collect()
+}
