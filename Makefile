@@ -51,7 +51,7 @@ generations: tools ## Those of older SDKs, contracts/generations, which only the
 ##### everything that must pass
 
 .PHONY: test
-test: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e clients explorer ## Run everything that must pass
+test: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e hostile-smoke clients explorer ## Run everything that must pass
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check

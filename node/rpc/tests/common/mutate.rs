@@ -8,7 +8,7 @@ impl Random {
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,7 +18,7 @@ impl Random {
 
     /// Below `bound`, which is at least 1.
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        (self.draw() % bound as u64) as usize
     }
 
     pub fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
@@ -41,7 +41,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[
     match random.below(10) {
         // Nothing is there to change at the very end, and of nothing.
         0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
-        1 if at < bytes.len() => bytes[at] = random.next() as u8,
+        1 if at < bytes.len() => bytes[at] = random.draw() as u8,
         // Lengths and counts are off by one more often than by anything else.
         2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(if random.below(2) == 0 { 1 } else { 255 }),
         3 => drop(bytes.drain(at..until)),
@@ -61,6 +61,6 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[
             bytes.truncate(at);
             bytes.extend_from_slice(&other[from..]);
         }
-        _ => bytes.insert(at, random.next() as u8),
+        _ => bytes.insert(at, random.draw() as u8),
     }
 }
