@@ -85,8 +85,8 @@ pub struct Pipeline {
     /// Since when a certified block is known that we have not appended, without any progress of ours.
     stuck_since: Option<TimestampMs>,
     announce_at: Option<TimestampMs>,
-    /// Newest certified height at the last announcement.
-    announced: Height,
+    /// When to send our shares again, because nothing was certified since.
+    shares_at: Option<TimestampMs>,
     forwarding: Forwarding,
     /// `None`: not a development chain.
     dev: Option<Dev>,
@@ -166,7 +166,7 @@ impl Pipeline {
             releases: VecDeque::new(),
             stuck_since: None,
             announce_at: None,
-            announced: Height(0),
+            shares_at: None,
             dev,
             obeying: BTreeSet::new(),
             ordering: Vec::new(),
@@ -218,7 +218,10 @@ impl Pipeline {
         let missing = follows.then(|| self.missing()).flatten();
         let follow = missing.and_then(|missing| self.follower.deadline(missing));
         let dev = self.dev.as_ref().filter(|_| !self.awaits_quiet()).and_then(Dev::deadline);
-        [engine, patience, follow, self.look_at, self.announce_at, self.forwarding_deadline(), dev].into_iter().flatten().min()
+        [engine, patience, follow, self.look_at, self.announce_at, self.shares_at, self.forwarding_deadline(), dev]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The pool, for what RPC answers of pending transactions.

@@ -10,9 +10,10 @@ use corniche_types::{B256, Certificate, Height, TimestampMs};
 
 /// Empty commits after which the resume point is stored without a block.
 const PROGRESS_COMMITS: u64 = 64;
-/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it; and while
-/// nothing is certified, their shares.
+/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it.
 const ANNOUNCE_MS: u64 = 1_000;
+/// They send their shares again after this long without a certificate, or after [`ANNOUNCE_MS`] when they are blocked by it.
+const UNCERTIFIED_MS: u64 = 2_000;
 
 impl Pipeline {
     /// Cuts blocks from what the engine ordered, as long as not too many wait.
@@ -146,6 +147,7 @@ impl Pipeline {
             self.engine_input(now, EngineInput::Certified(commit));
         }
         self.newest_certificate = Some(certificate.clone());
+        self.shares_at = None;
         self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
         // Validators make their own from the shares; whoever follows is told at once.
         let followers = self.peers.iter().filter(|(_, validator)| validator.is_none());
@@ -156,7 +158,8 @@ impl Pipeline {
     }
 
     pub(super) fn announce(&mut self, now: TimestampMs) {
-        if self.own.is_some() && self.appended > self.certified {
+        self.resend_shares(now);
+        if self.is_blocked() {
             self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
         }
         if self.announce_at.is_none_or(|at| now < at) {
@@ -166,14 +169,26 @@ impl Pipeline {
         if let Some(certificate) = self.newest_certificate.clone() {
             self.send_to_validators(Recipients::All, &PeerMessage::Certificate(certificate));
         }
-        // Shares may be lost. If all validators wait for each other's, somebody has to begin; one that lags needs those of a height that
-        // several have executed, which may be below our newest.
-        if self.announced == self.certified {
-            for share in self.certifier.own_shares() {
-                self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
-            }
+    }
+
+    /// Shares may be lost. If all validators wait for each other's, somebody has to begin; one that lags needs those of a height that several
+    /// have executed, which may be below our newest. A certificate starts the wait anew, so this costs nothing while there are any.
+    fn resend_shares(&mut self, now: TimestampMs) {
+        if self.own.is_none() || self.appended <= self.certified {
+            self.shares_at = None;
+            return;
         }
-        self.announced = self.certified;
+        let wait = if self.is_blocked() { ANNOUNCE_MS } else { UNCERTIFIED_MS };
+        let latest = TimestampMs(now.0 + wait);
+        let at = self.shares_at.map_or(latest, |at| at.min(latest));
+        self.shares_at = Some(at);
+        if now < at {
+            return;
+        }
+        self.shares_at = Some(latest);
+        for share in self.certifier.own_shares() {
+            self.send_to_validators(Recipients::All, &PeerMessage::CertificateShare(share));
+        }
     }
 
     fn diverged(&mut self, height: Height, ours: B256, certified: B256, certificate: Certificate) {
