@@ -133,8 +133,10 @@ bench-core: tools ## What ordering itself costs, every engine in one table; ARGS
 hostile: build ## Attack four real processes under load and judge p99, memory, recovery; ARGS="--validators 7", ARGS="--list"
 	$(CARGO) run --locked -p corniche-hostile -- $(ARGS)
 
+# Built with the whole workspace, as the tests are, so that it is there already.
 hostile-smoke: build ## A few messages of each attack, then a transfer; nothing is timed
-	$(CARGO) run --locked -p corniche-hostile -- --smoke $(ARGS)
+	$(CARGO) build --locked --workspace --bin corniche-hostile
+	$(TARGET_DIR)/debug/corniche-hostile --smoke $(ARGS)
 
 # A directory of its own: libFuzzer's instrumentation is in every crate.
 FUZZ_DIR := testnet/fuzz/libfuzzer
