@@ -242,18 +242,17 @@ impl Certifier {
         }
     }
 
-    /// Others' shares of this height that may be used: none that is known to be false, nor an unchecked one of a sender on probation.
+    /// Others' shares of this height that may be used: none that is known to be false, nor an unchecked one of a validator that lied since.
+    /// That one could spoil one aggregate more.
     fn received(&self, height: Height) -> impl Iterator<Item = (ValidatorIndex, &Received)> {
         let signers = self.shares.get(&height).into_iter().flatten();
         let known = signers.filter_map(|(from, received)| Some((*from, received.as_ref()?)));
-        known.filter(move |(from, received)| received.verified || !self.is_on_probation(*from))
+        known.filter(|(from, received)| received.verified || !self.lies.contains_key(from))
     }
 
-    /// Everyone who says they signed this header, ourselves included. An unchecked share of a validator that lied since does not count:
-    /// it could spoil one aggregate more.
+    /// Everyone who says they signed this header, ourselves included.
     fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, Signature> {
-        let counts = |from: &ValidatorIndex, share: &Received| share.verified || !self.lies.contains_key(from);
-        let signed = self.received(height).filter(|(from, share)| share.header_hash == header_hash && counts(from, share));
+        let signed = self.received(height).filter(|(_, received)| received.header_hash == header_hash);
         let mut signers: BTreeMap<_, _> = signed.map(|(from, received)| (from, received.signature)).collect();
         let own_header = self.executed.get(&height).filter(|header| header.hash == header_hash);
         if let (Some(own), Some(signature)) = (&self.keys.own, own_header.and_then(|header| header.signature)) {
