@@ -10,13 +10,14 @@ use crate::{
     decisions::Decisions,
     journal::Journal,
     keys::{Coin, Signatures, Signer},
-    message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock, first_of},
-    proposer::{Proposer, Shunned, Want},
+    message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
+    proposer::{Proposer, Want},
     repair::Repair,
     rules::{Decision, Slot, Verdict, Waves},
     serve::Service,
+    siblings::{Equivocations, Extras},
     state::Sequence,
-    synchroniser::{Limits, MAX_UNASKED_SIBLINGS, Synchroniser, Weight},
+    synchroniser::{Limits, Synchroniser, Weight},
     verify::Checked,
 };
 use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
@@ -28,14 +29,6 @@ use std::{
 
 /// With undecided slots this many floor depths back, rounds go on at the heartbeat only.
 const MAX_OPEN_DEPTHS: u64 = 4;
-/// Slots above the floor whose equivocation is reported, per author.
-const MAX_REPORTED: usize = 64;
-/// For so many floor depths after its last proven equivocation an author is not taken as a parent, and for so many times as long after each
-/// relapse. Whoever did it by mistake, from a restored backup, is taken again; whoever goes on costs a few slow rounds once or twice.
-const SHUNNED_DEPTHS: u64 = 4;
-const LONGER: u64 = 256;
-/// Relapses after which an author is out for as long as this engine lives.
-const MAX_RELAPSES: u32 = 4;
 /// Blocks held because of their timestamp, per author.
 const MAX_EARLY_BLOCKS: usize = 8;
 
@@ -85,54 +78,16 @@ pub struct MahiMahi {
     /// Blocks from the future, by when they may be looked at.
     early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
     /// Siblings in the DAG beyond the first of each slot.
-    extras: Extras,
+    pub(crate) extras: Extras,
     /// Authors that equivocated.
-    equivocated: BTreeMap<ValidatorIndex, Equivocations>,
+    pub(crate) equivocated: BTreeMap<ValidatorIndex, Equivocations>,
     /// Slots whose equivocation was reported.
-    accused: BTreeSet<(Round, ValidatorIndex)>,
+    pub(crate) accused: BTreeSet<(Round, ValidatorIndex)>,
     /// P24: more validators are faulty than may be; see `alarm`.
     pub(crate) is_broken: bool,
     /// The DAG or a coin changed since the last decision pass.
     changed: bool,
     pub(crate) outputs: VecDeque<Output>,
-}
-
-/// An author's equivocations.
-#[derive(Default)]
-struct Equivocations {
-    /// The last round of which that is known.
-    last: Round,
-    /// How often it was taken as a parent again and went on.
-    relapses: u32,
-}
-
-/// What siblings beyond the first of a slot weigh, by the author on whose behalf they were taken in: the one whose block needs them, or
-/// their own. So an equivocator fills its account, and not the memory.
-struct Extras {
-    of: BTreeMap<BlockRef, (ValidatorIndex, usize)>,
-    bytes: Vec<usize>,
-}
-
-impl Extras {
-    fn new(committee_size: usize) -> Self {
-        Self { of: BTreeMap::new(), bytes: vec![0; committee_size] }
-    }
-
-    fn has_room(&self, account: ValidatorIndex, most: usize) -> bool {
-        self.bytes[account.as_usize()] < most
-    }
-
-    fn add(&mut self, reference: BlockRef, account: ValidatorIndex, bytes: usize) {
-        self.bytes[account.as_usize()] += bytes;
-        self.of.insert(reference, (account, bytes));
-    }
-
-    fn prune(&mut self, floor: Round) {
-        let above = self.of.split_off(&first_of(floor + 1));
-        for (account, bytes) in std::mem::replace(&mut self.of, above).into_values() {
-            self.bytes[account.as_usize()] -= bytes;
-        }
-    }
 }
 
 /// Where a block comes from.
@@ -366,73 +321,6 @@ impl MahiMahi {
             farthest.map(|key| self.early.remove(&key));
         }
         true
-    }
-
-    /// E2: reports a second block of a slot. Its signature was checked.
-    fn report_sibling(&mut self, block: &Block) {
-        let reference = block.reference();
-        let BlockRef { round, author, .. } = reference;
-        let Some(first) = self.siblings(&reference).next().cloned() else { return };
-        self.note_equivocator(&reference);
-        if self.note_equivocation(round, author) {
-            let evidence = vec![first.encode(), block.encode()];
-            self.outputs.push_back(Output::Accuse { validator: author, offence: Offence::Equivocation, evidence });
-        }
-    }
-
-    /// Blocks of the same slot that are kept.
-    fn siblings(&self, reference: &BlockRef) -> impl Iterator<Item = &Arc<Block>> {
-        let BlockRef { round, author, .. } = *reference;
-        self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author))
-    }
-
-    /// V8 keeps siblings. One that nobody references is kept only up to a bound, and all of them only as far as the accounts go that they
-    /// are here for. Reads nothing but the name, so that a surplus one costs no signature check.
-    pub(crate) fn is_surplus(&self, reference: &BlockRef) -> bool {
-        let siblings = self.siblings(reference).take(MAX_UNASKED_SIBLINGS).count();
-        let most = self.config.max_extra_bytes(self.committee.size());
-        let mut accounts = self.synchroniser.needed_by(reference).peekable();
-        let has_room = match accounts.peek() {
-            Some(_) => accounts.any(|account| self.extras.has_room(account, most)),
-            None => siblings < MAX_UNASKED_SIBLINGS && self.extras.has_room(reference.author, most),
-        };
-        siblings > 0 && !has_room
-    }
-
-    /// True when this is worth a report: once a slot, and not without end for one author, whose rounds cost it nothing.
-    fn note_equivocation(&mut self, round: Round, author: ValidatorIndex) -> bool {
-        let reported = self.accused.iter().filter(|(_, accused)| *accused == author).count();
-        reported < MAX_REPORTED && self.accused.insert((round, author))
-    }
-
-    /// A second sibling of this slot was seen. An own one is a matter of K2.
-    fn note_equivocator(&mut self, reference: &BlockRef) {
-        if self.me() == Some(reference.author) {
-            return;
-        }
-        let is_relapse = !self.is_shunned(reference.author) && self.equivocated.contains_key(&reference.author);
-        let known = self.equivocated.entry(reference.author).or_default();
-        known.last = reference.round.max(known.last);
-        known.relapses = (known.relapses + u32::from(is_relapse)).min(MAX_RELAPSES);
-    }
-
-    /// True for a proven equivocator that is not forgiven yet.
-    fn is_shunned(&self, author: ValidatorIndex) -> bool {
-        let depth = SHUNNED_DEPTHS * self.config.gc_depth;
-        let is_recent =
-            |known: &Equivocations| known.last + depth.saturating_mul(LONGER.pow(known.relapses)) >= self.dag.clock();
-        self.equivocated.get(&author).is_some_and(is_recent)
-    }
-
-    /// Whether this author ever signed two siblings, as far as this engine knows.
-    pub(crate) fn is_equivocator(&self, author: ValidatorIndex) -> bool {
-        self.equivocated.contains_key(&author)
-    }
-
-    fn shunned(&self) -> Shunned {
-        let authors = self.equivocated.keys().copied().filter(|author| self.is_shunned(*author)).collect();
-        let unlinked = self.equivocated.keys().copied().collect();
-        Shunned { authors, unlinked, committee_size: self.committee.size() }
     }
 
     /// V8: into the DAG if its history is here, else to wait.

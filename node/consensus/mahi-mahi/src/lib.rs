@@ -38,6 +38,7 @@ pub mod real;
 mod repair;
 pub mod rules;
 mod serve;
+mod siblings;
 pub mod state;
 mod synchroniser;
 pub mod verify;
