@@ -3,14 +3,16 @@
 #![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
-use alloy_primitives::{Address, B256, Bytes, keccak256};
+#[path = "../benches/support/mod.rs"]
+mod support;
+use alloy_primitives::{Address, Bytes, keccak256};
 use common::{CONTRACT, TestHost, World, context, engine, module, refusal, wasm, wat};
 use corniche_vm::host::{Exit, ExitStatus, Limits, MAX_CALL_DEPTH, Trap};
 use corniche_vm::wasm::gas::{self, INK_PER_GAS};
-use corniche_vm::wasm::{Backend, EngineConfig, Entry, ModuleCache, NoCache, WasmEngine, validate};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use corniche_vm::wasm::{Backend, EngineConfig, Entry, NoCache, WasmEngine, validate};
+use std::sync::Arc;
 use std::time::Instant;
+use support::Artefacts;
 
 const HOOKS: &str = r#"
     (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
@@ -336,20 +338,6 @@ fn figures() {
             wasm.len(),
             took.as_nanos() as f64 / price as f64
         );
-    }
-}
-
-/// Artefacts in memory: what a file in the page cache costs, nearly.
-#[derive(Default)]
-struct Artefacts(Mutex<BTreeMap<B256, Vec<u8>>>);
-
-impl ModuleCache for Artefacts {
-    fn get(&self, key: &B256) -> Option<Vec<u8>> {
-        self.0.lock().unwrap().get(key).cloned()
-    }
-
-    fn put(&self, key: &B256, artefact: &[u8]) {
-        self.0.lock().unwrap().insert(*key, artefact.to_vec());
     }
 }
 

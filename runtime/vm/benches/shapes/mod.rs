@@ -1,10 +1,9 @@
 //! What is known to cost a processor much for its gas.
 
-use crate::support::{Bench, Cost, again, module};
+use crate::support::{Artefacts, Bench, Cost, again, module};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use corniche_vm::{ModuleCache, VmConfig};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use corniche_vm::VmConfig;
+use std::sync::Arc;
 
 /// A module.
 pub struct Shape {
@@ -388,18 +387,4 @@ pub fn unpaid() -> Vec<(String, f64)> {
     let with = after_restart(artefacts);
     let name = |how| format!("a call with {gas} gas to {} bytes of code after a restart, {how} its compiled code", wasm.len());
     vec![(name("without"), without), (name("with"), with)]
-}
-
-/// Compiled code that outlives a machine.
-#[derive(Default)]
-struct Artefacts(Mutex<BTreeMap<B256, Vec<u8>>>);
-
-impl ModuleCache for Artefacts {
-    fn get(&self, key: &B256) -> Option<Vec<u8>> {
-        self.0.lock().unwrap().get(key).cloned()
-    }
-
-    fn put(&self, key: &B256, artefact: &[u8]) {
-        self.0.lock().unwrap().insert(*key, artefact.to_vec());
-    }
 }

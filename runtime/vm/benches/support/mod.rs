@@ -5,7 +5,10 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use corniche_state::{Account, Changes, EmptyState, Overlay};
 use corniche_types::{ProtocolRules, certified, intrinsic_gas};
 use corniche_vm::{BlockEnv, Call, End, ModuleCache, NoCache, Vm, VmConfig};
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 /// What is measured stands here.
 pub const SUBJECT: Address = Address::repeat_byte(0x5b);
@@ -17,6 +20,20 @@ pub const NEWEST_CERTIFIED: u64 = NUMBER - certified::DEPTH - 1;
 const NUMBER: u64 = 10_000;
 /// Pays for it all.
 const PAYER: Address = Address::repeat_byte(0xaa);
+
+/// Compiled code in memory, which costs about what a file in the page cache does and outlives a machine.
+#[derive(Default)]
+pub struct Artefacts(pub Mutex<BTreeMap<B256, Vec<u8>>>);
+
+impl ModuleCache for Artefacts {
+    fn get(&self, key: &B256) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().get(key).cloned()
+    }
+
+    fn put(&self, key: &B256, artefact: &[u8]) {
+        self.0.lock().unwrap().insert(*key, artefact.to_vec());
+    }
+}
 
 /// Every host call with its signature, under its own name.
 pub fn imports() -> String {

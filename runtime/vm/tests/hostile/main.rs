@@ -17,13 +17,13 @@ mod memory;
 #[path = "../../benches/support/mod.rs"]
 mod support;
 
-use alloy_primitives::{Address, B256, Bytes, keccak256};
+use alloy_primitives::{Address, Bytes, keccak256};
 use corniche_types::ProtocolRules;
 use corniche_vm::wasm::{Backend, validate};
-use corniche_vm::{End, ModuleCache, NoCache, Rules, Vm, VmConfig};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
-use support::{Bench, Cost, NOTHING, SUBJECT, processor_time};
+use corniche_vm::{End, NoCache, Rules, Vm, VmConfig};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use support::{Artefacts, Bench, Cost, NOTHING, SUBJECT, processor_time};
 
 /// An attack.
 pub struct Idea {
@@ -64,20 +64,6 @@ fn ideas() -> Vec<Idea> {
         .into_iter()
         .flatten()
         .collect()
-}
-
-/// Compiled code in memory, which is about what a file in the page cache costs.
-#[derive(Default)]
-struct Artefacts(Mutex<BTreeMap<B256, Vec<u8>>>);
-
-impl ModuleCache for Artefacts {
-    fn get(&self, key: &B256) -> Option<Vec<u8>> {
-        self.0.lock().unwrap().get(key).cloned()
-    }
-
-    fn put(&self, key: &B256, artefact: &[u8]) {
-        self.0.lock().unwrap().insert(*key, artefact.to_vec());
-    }
 }
 
 /// The same chain on nodes that differ in everything that must not show.
