@@ -107,7 +107,7 @@ impl Standing {
         Some(TimestampMs(since.0.saturating_add(wait)))
     }
 
-    /// Of a transaction that a node may have sent by the last rotation, by which this node owns it.
+    /// Corrects the place for a transaction that a node may have sent by the last rotation, by which this node owns it.
     pub fn at_edge(self) -> Self {
         match self.place {
             Some(1) => Self { disputed: true, ..self },

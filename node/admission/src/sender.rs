@@ -141,7 +141,8 @@ impl SenderQueue {
         }
     }
 
-    /// What was passed on since then to none of the first two of the old order was meant for the new owner, this node.
+    /// Owns transactions that were passed on since then and that the old order gives to none of its first two: their sender knew the new
+    /// order, by which this node is the owner.
     pub fn own_since(&mut self, since: TimestampMs) {
         let recent = self.entries.values_mut().filter(|entry| entry.arrived_at >= since && !entry.standing.ours);
         let meant = recent.filter(|entry| entry.standing.passed_on && entry.standing.place > Some(1));

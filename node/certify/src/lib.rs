@@ -19,8 +19,9 @@
 //!   here, and no `Certified` follows from it (decision 0019).
 //! - Memory is bounded: per validator one share a height, [`SHARES_AHEAD`] heights ahead, and no share is verified before a
 //!   quorum agrees or a validator that lags asks. A validator that sent a share that does not verify has its later shares checked
-//!   before they are used, one a height, so it spoils one aggregate. After three such shares they are checked only while certification lags 16 blocks behind: a validator
-//!   that lies at every height costs nothing as long as the others are a quorum, and one that stopped lying is a part of a quorum again.
+//!   before they are used, one a height, so it spoils one aggregate. After three such shares they are checked only while certification lags
+//!   16 blocks behind. A validator that lies at every height costs nothing as long as the others are a quorum, and one that stopped
+//!   lying is a part of a quorum again.
 //!
 //! We chose against a certificate for every height: under load a later one often completes first, and it says as much.
 

@@ -44,7 +44,7 @@ impl WeakCertificate {
         self.0.signers.signers(committee_size).expect("invariant: the certifier made this bitmap")
     }
 
-    /// What to remember after a divergence. It does not verify as a certificate.
+    /// Evidence to remember after a divergence. It does not verify as a certificate.
     pub fn into_evidence(self) -> Certificate {
         self.0
     }

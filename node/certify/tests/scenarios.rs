@@ -381,7 +381,7 @@ fn shares_of_one_more_than_may_be_faulty_vouch_for_a_block_and_certify_nothing()
     assert_eq!(certifier.weak_certificate(Height(4)).unwrap().height(), Height(3), "the highest that is allowed");
     assert_eq!((drain(&mut certifier), certifier.certified()), (vec![], Height(0)));
     assert_eq!(verifier(4).verify(weak.into_evidence()), None, "nobody takes it for a certificate");
-    // What is executed needs nobody to vouch for it.
+    // An executed block needs nobody to vouch for it.
     (2..=5).for_each(|height| certifier.executed(Height(height), header(height)));
     assert_eq!(certifier.weak_certificate(Height(65)), None);
 }
@@ -416,7 +416,7 @@ fn false_shares_vouch_for_nothing_and_spoil_one_aggregate() {
     assert_eq!(certifier.weak_certificate(Height(65)), None);
     let accused = Output::Accuse { validator: V1, evidence: lie(60) };
     assert_eq!(drain(&mut certifier), [accused], "the others of its shares are not looked at");
-    // What it signs truly later counts.
+    // Its later true shares count.
     certifier.share(V1, share(4, 1, 61, header(61)));
     certifier.share(V2, share(4, 2, 61, header(61)));
     assert_eq!(certifier.weak_certificate(Height(65)).unwrap().height(), Height(61));

@@ -77,7 +77,7 @@ pub struct Missing {
     pub through: Option<Height>,
 }
 
-/// What followed blocks have to continue, and may be proven by besides a certificate.
+/// The chain that followed blocks have to continue, and their proof besides a certificate.
 #[derive(Clone, Copy)]
 pub struct Next<'a> {
     pub height: Height,
@@ -169,7 +169,7 @@ impl Follower {
         }
     }
 
-    /// Whether a connected peer says that it executed this block.
+    /// True when a connected peer says that it executed this block.
     pub fn has_signer(&self, height: Height) -> bool {
         self.claims.values().any(|claim| claim.executed >= height)
     }
@@ -414,7 +414,7 @@ fn check_chain(
     verify(certificate).map(Proof::Certificate).ok_or_else(|| "the certificate's signature does not verify".into())
 }
 
-/// Whether the weak certificate is for this header.
+/// Accepts a header that the weak certificate is for.
 fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Result<Proof, Problem> {
     let weak = weak.ok_or("no certificate")?;
     // The answer to an earlier request is no fault.

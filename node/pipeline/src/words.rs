@@ -136,7 +136,8 @@ pub enum Output {
     /// would be unsafe. The reason is for the operator.
     Halt {
         reason: String,
-        /// Evidence, with the signatures of a quorum or of f + 1 validators. `None`: no block of ours was contradicted, so a restart is safe once the cause is mended.
+        /// Evidence, with the signatures of a quorum or of f + 1 validators. `None`: no block of ours was contradicted, so a restart is
+        /// safe once the cause is mended.
         certificate: Option<Certificate>,
     },
 }

@@ -31,7 +31,7 @@ struct Queues<T> {
     transactions: VecDeque<T>,
     /// Messages received since a lower class had a turn.
     in_a_row: u32,
-    /// Of the lower classes, transactions have the next turn that interrupts messages.
+    /// Transactions, and not guests, have the next turn that interrupts messages.
     transactions_next: bool,
     closed: bool,
     /// The receiver has nothing to do: only then is waking it worth a system call.

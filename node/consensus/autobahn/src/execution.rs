@@ -153,7 +153,7 @@ impl Autobahn {
         self.release_records();
     }
 
-    /// Whether the oldest retained slot has to go.
+    /// True when the oldest retained slot has to go.
     fn exceeds_retention(&self, oldest: Slot) -> bool {
         let factor = if oldest <= self.certified { 1 } else { UNCERTIFIED_FACTOR };
         let max_slots = self.config.retain_slots.saturating_mul(factor);

@@ -52,7 +52,7 @@ pub enum Question {
     Slots(slots::Question),
 }
 
-/// What the answers to one peer may cost. Each gets one full answer a second at least.
+/// Allowance for the answers to one peer. Each gets one full answer a second at least.
 fn rate(config: &Config, committee_size: usize) -> Rate {
     let answer = u64::from(config.fetch_bytes) + LEAST;
     Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)

@@ -44,7 +44,7 @@ pub struct Service {
     awaited: Round,
 }
 
-/// What the answers to one peer may cost. Each gets one full answer a second at least.
+/// Allowance for the answers to one peer. Each gets one full answer a second at least.
 fn rate(config: &Config, committee_size: usize) -> Rate {
     let answer = BLOCK * u64::from(config.fetch_blocks);
     Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)

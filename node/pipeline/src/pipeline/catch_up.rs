@@ -46,7 +46,7 @@ impl Pipeline {
         }
     }
 
-    /// What a follower lacks. A weak certificate comes first: it was needed, because nothing moved, and an honest peer has its blocks. A
+    /// Blocks that a follower lacks. A weak certificate comes first: it was needed, because nothing moved, and an honest peer has its blocks. A
     /// certificate may be known to nobody but a faulty validator that does not serve them.
     pub(super) fn missing(&self) -> Option<Missing> {
         let from = self.planned.next();

@@ -101,7 +101,7 @@ impl Forwarding {
         Some(u32::try_from(ahead).expect("a committee is small"))
     }
 
-    /// Whether a node that still goes by the last rotation takes us for the owner.
+    /// True when a node that still goes by the last rotation takes us for the owner.
     fn owned_before(&self, now: TimestampMs, sender: &Address) -> bool {
         let before = self.before.as_ref().filter(|(_, until)| now <= *until);
         before.is_some_and(|(rotation, _)| self.place_by(rotation, now, sender) == Some(0))

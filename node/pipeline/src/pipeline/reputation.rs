@@ -1,4 +1,4 @@
-//! Which validators let their turns pass, as far as this node saw, and how long a turn has to be.
+//! Records which validators let their turns pass, as far as this node saw, and how long a turn has to be.
 //!
 //! A validator is *silent* here while it owes. It owes [`PROMPT_PER_MISS`] for every transaction that this node sent it, that
 //! waited for its whole turn, and that another validator then had ordered. It pays back one with every transaction of its own
@@ -41,12 +41,12 @@ impl Reputation {
         Self { max_faulty, ..Self::default() }
     }
 
-    /// Whether its turns are skipped.
+    /// True when its turns are skipped.
     pub fn is_silent(&self, validator: ValidatorIndex) -> bool {
         self.silent.contains(&validator)
     }
 
-    /// Whether this node makes sure that it gets its transactions.
+    /// True when this node makes sure that it gets its transactions.
     pub fn is_suspected(&self, validator: ValidatorIndex, now: TimestampMs) -> bool {
         self.suspected.get(&validator).is_some_and(|until| now < *until)
     }

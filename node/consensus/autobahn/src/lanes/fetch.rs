@@ -245,7 +245,7 @@ impl Fetches {
         self.missing(car).into_iter().filter(owes).collect()
     }
 
-    /// What may be taken in for these targets.
+    /// Cars that may be taken in for these targets.
     fn wanted(&self, tips: &[Tip]) -> Option<Wanted> {
         let wanted = tips.iter().filter_map(|tip| self.targets.get(tip));
         let wanted = wanted.map(|target| Wanted { need: target.need, above: target.above });
