@@ -172,15 +172,17 @@ impl MahiMahi {
         CoinHelp { values, shares: self.own_shares(&closed) }
     }
 
-    /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip.
+    /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip. Rounds below the
+    /// floor are answered too: a validator that opened a coin and went on may hold the only share that the others lack.
     pub(crate) fn own_shares(&mut self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
-        // None that nobody needs any more: signing is what a question costs us.
         let floor = self.sequence.floor();
-        let due: BTreeSet<Round> = coins.iter().copied().filter(|round| *round > floor && *round <= tip.round).collect();
+        let due: BTreeSet<Round> = coins.iter().copied().filter(|round| *round <= tip.round).collect();
         let known = &mut self.service.own_shares;
         let sign = |round| signer.coin_share(&self.context.coin_message(round));
-        due.into_iter().map(|round| (round, *known.entry(round).or_insert_with(|| sign(round)))).collect()
+        // Old rounds are asked for rarely and would fill the cache; the asker's allowance pays for the signature.
+        let mut share = |round| if round > floor { *known.entry(round).or_insert_with(|| sign(round)) } else { sign(round) };
+        due.into_iter().map(|round| (round, share(round))).collect()
     }
 
     /// S4: what is still here, then what is below it, lowest rounds first, as far as it fits. Whole rounds rather than exactly
