@@ -21,7 +21,7 @@ use corniche_types::{Address, B256, Header, TimestampMs, keccak256};
 /// How long a validator in place `p` lets those before it try, for each of them, at most.
 pub const TURN_MS: u64 = 2_000;
 /// And at least, however fast the network is.
-pub const MIN_TURN_MS: u64 = 500;
+pub const MIN_TURN_MS: u64 = 300;
 /// What waits so many turns, with whatever of its sender executed meanwhile, anybody proposes who has it.
 pub(crate) const MOST_TURNS: u64 = 4;
 /// A rotation lasts so long on the clock of the chain.

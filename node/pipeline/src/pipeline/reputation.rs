@@ -23,7 +23,7 @@ const SUSPECTED_MS: u64 = 10_000;
 const LATENCIES: usize = 64;
 const LEAST_LATENCIES: usize = 16;
 /// A turn is so many times the median latency, rounded up to [`TURN_STEP_MS`].
-const TURN_LATENCIES: u64 = 4;
+const TURN_LATENCIES: u64 = 3;
 const TURN_STEP_MS: u64 = 100;
 
 /// See the module documentation.
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(reputation.turn(), MIN_TURN_MS);
         // A third of the transactions wait for a silent validator.
         (0..LATENCIES).for_each(|number| reputation.ordered_after(if number % 3 == 0 { 2_000 } else { 160 }));
-        assert_eq!(reputation.turn(), 700);
+        assert_eq!(reputation.turn(), 500);
         (0..LATENCIES).for_each(|_| reputation.ordered_after(u64::MAX));
         assert_eq!(reputation.turn(), TURN_MS);
     }
