@@ -1,12 +1,11 @@
 // What may happen to the processes, disks and lines of a network. A fault hurts, lasts, and is healed; whoever calls it goes on using
 // the nodes that are left meanwhile.
 //
-// Not here: jumps of the clock (the system's clock belongs to all processes of a machine, and a library in front of the system's calls
-// would test that library), slow disks (they need the device mapper; `slow` starves the whole process instead), and loss and reordering of
-// packets (they need `tc netem`, which not every kernel has; TCP turns both into delays and broken connections, and these are here).
+// Not here: slow disks (they need the device mapper; `slow` starves the whole process instead), and loss and reordering of packets (they
+// need `tc netem`, which not every kernel has; TCP turns both into delays and broken connections, and these are here).
 
 import assert from 'node:assert/strict';
-import { openSync, closeSync, readdirSync, readFileSync, readSync, statSync, truncateSync, writeSync } from 'node:fs';
+import { existsSync, openSync, closeSync, readdirSync, readFileSync, readSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { Disk } from './disk.js';
 import { shuffled } from './random.js';
@@ -18,6 +17,9 @@ const MIB = 1 << 20;
 const FORGOTTEN_COMMITS = 15;
 /** A frozen process runs this long of each period when it is slow. */
 const SLOW = { runsMs: 10, periodMs: 100 };
+
+/** Seconds by which a clock jumps. */
+const JUMPS = [-3_600, -30, -3, 3, 30, 3_600];
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -46,6 +48,15 @@ export class Faults {
     }
     await node.restart();
     return Boolean(disk);
+  }
+
+  /** Allows jumps of a node's system clock; false where libfaketime is not installed. */
+  haveClocks() {
+    const library = fakeClock();
+    if (!library) return false;
+    this.fakeClock = library;
+    this.kinds.push('clock');
+    return true;
   }
 
   draw() {
@@ -107,6 +118,34 @@ export class Faults {
       }
     };
     return { hurt, heal: async () => node.thaw() };
+  }
+
+  /** Its system clock jumps, stays wrong, and is set right. The process runs all the while. */
+  clock(node) {
+    const jump = JUMPS[this.random(JUMPS.length)];
+    const file = `${node.dataDir}.clock`;
+    const set = (seconds) => writeFileSync(file, `${seconds < 0 ? '' : '+'}${seconds}`);
+    return {
+      name: `clock of ${node.name} wrong by ${jump} s`,
+      hurt: async () => {
+        node.kill();
+        await node.gone();
+        set(0);
+        node.env = { LD_PRELOAD: this.fakeClock, FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: '1', FAKETIME_DONT_FAKE_MONOTONIC: '1' };
+        await node.restart();
+        set(jump);
+        await pause(this.between(this.lastsMs));
+        set(0);
+        await pause(this.between(this.lastsMs));
+      },
+      // A clock that was far ahead runs slowly for as long again (docs/operate.md), so others hold what it proposes.
+      heal: async () => {
+        node.kill();
+        await node.gone();
+        node.env = {};
+        await node.restart();
+      },
+    };
   }
 
   // ---- lines -----------------------------------------------------------------------------------------------------------
@@ -271,6 +310,12 @@ export class Faults {
       },
     };
   }
+}
+
+/** Path of libfaketime, if it is installed. */
+function fakeClock() {
+  const folders = existsSync('/usr/lib') ? readdirSync('/usr/lib') : [];
+  return folders.map((folder) => join('/usr/lib', folder, 'faketime/libfaketimeMT.so.1')).find(existsSync);
 }
 
 function names(nodes) {

@@ -160,6 +160,8 @@ export async function story(t, { dev = false, ...options }) {
 export class Node {
   constructor({ name, role, rpc, metrics, pid, config, dataDir, log }, network) {
     Object.assign(this, { name, role, rpc, metrics, pid, config, dataDir, log, network });
+    /** Environment variables of a restart, beside those of the test. */
+    this.env = {};
     this.client = createPublicClient({ chain: network.chain, transport: http(rpc, { retryCount: 0 }), pollingInterval: 20, cacheTime: 0 });
   }
 
@@ -237,7 +239,8 @@ export class Node {
   /** Starts the process again on what it left on its disk. */
   async restart() {
     const log = openSync(this.log, 'a');
-    this.child = spawn(corniche, ['node', '--config', this.config, '--data', this.dataDir], { stdio: ['ignore', log, log] });
+    const env = { ...process.env, ...this.env };
+    this.child = spawn(corniche, ['node', '--config', this.config, '--data', this.dataDir], { stdio: ['ignore', log, log], env });
     closeSync(log);
     this.pid = this.child.pid;
     const state = await until(`${this.name} to answer after its restart`, async () => {

@@ -20,6 +20,7 @@ export async function faultRounds(t, engine, { seed, rounds, kinds, only, lastsM
   const user = new User(network, random);
   const faults = new Faults(network, random, { lastsMs, frozenMs });
   if (!(await faults.mountDisk(network.validators[3]))) t.diagnostic('nothing can be mounted: no rounds with full and read-only disks');
+  if (!faults.haveClocks()) t.diagnostic('libfaketime is not installed: no rounds with wrong clocks');
   if (only) faults.kinds = faults.kinds.filter((kind) => only.includes(kind));
   const drawn = kinds?.filter((kind) => faults.kinds.includes(kind)) ?? Array.from({ length: rounds }, () => undefined);
 
