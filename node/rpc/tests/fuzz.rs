@@ -11,11 +11,11 @@ use alloy_consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEnvelope, TxL
 use alloy_eips::eip2718::Encodable2718;
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
-use common::mutate::{Random, mutated};
 use common::{CHAIN_ID, Fixture, examples, key, transfer};
 use corniche_api::{ErrorCode, Namespaces};
 use corniche_crypto::VerifiedTransaction;
 use corniche_rpc::RpcConfig;
+use corniche_testkit::mutate::mutated;
 use corniche_types::Transaction;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -112,7 +112,7 @@ async fn every_body_is_answered() {
     let seeds = bodies(&fixture).await;
     let (mut results, mut errors) = (0, 0);
     for seed in cases(3_000) {
-        let body = mutated(&mut Random::new(seed), &seeds, WORDS);
+        let body = mutated(seed, &seeds, WORDS);
         let answer = fixture.client.post(&body).await;
         let told = || format!("seed {seed}: {}\n{answer:?}", String::from_utf8_lossy(&body));
         assert_eq!(answer.status, 200, "{}", told());
@@ -179,7 +179,7 @@ async fn every_request_is_answered_or_its_connection_closed() {
         b"../",
     ];
     for seed in cases(1_500) {
-        let request = mutated(&mut Random::new(seed), &seeds, words);
+        let request = mutated(seed, &seeds, words);
         let mut stream = fixture.client.connect().await;
         let _ = stream.write_all(&request).await;
         // Nothing follows: whoever waits for more is not answered.
@@ -294,7 +294,7 @@ fn no_two_byte_strings_are_the_same_transaction() {
     let sender = key().address();
     let (mut decoded, mut verified) = (0, 0);
     for seed in cases(20_000) {
-        let raw = mutated(&mut Random::new(seed), &seeds, RLP);
+        let raw = mutated(seed, &seeds, RLP);
         let told = || format!("seed {seed}: {}", Bytes::copy_from_slice(&raw[..raw.len().min(2_000)]));
         let gas = Transaction::declared_gas(&raw);
         let transaction = match Transaction::decode(raw.clone().into()) {

@@ -19,8 +19,6 @@
 
 pub mod engines;
 pub mod modules;
-#[path = "../../../node/rpc/tests/common/mutate.rs"]
-pub mod mutate;
 pub mod streams;
 #[allow(clippy::unwrap_used, reason = "helpers of tests unwrap like tests do")]
 #[path = "../../../runtime/vm/tests/common/mod.rs"]

@@ -1,8 +1,8 @@
 //! Every target with changed seeds, on any compiler. `CORNICHE_CASES` of each from `CORNICHE_SEED` on; a failure names its case.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a number of cases from the environment
 
-use corniche_fuzz::mutate::{Random, mutated};
 use corniche_fuzz::target;
+use corniche_testkit::mutate::mutated;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -14,7 +14,7 @@ fn run(name: &str) {
     seeds.iter().for_each(|seed| (target.run)(seed));
     let first = number("CORNICHE_SEED").unwrap_or(1);
     for case in first..first + number("CORNICHE_CASES").unwrap_or(target.cases) {
-        let bytes = mutated(&mut Random::new(case), &seeds, target.words);
+        let bytes = mutated(case, &seeds, target.words);
         let caught = std::panic::catch_unwind(|| (target.run)(&bytes));
         assert!(caught.is_ok(), "{name}: CORNICHE_SEED={case} CORNICHE_CASES=1 fails");
     }

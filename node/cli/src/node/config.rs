@@ -354,6 +354,7 @@ impl NodeConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corniche_testkit::mutate::mutated;
 
     #[test]
     fn unknown_keys_are_refused_by_name() {
@@ -450,5 +451,46 @@ mod tests {
         assert!(toml::to_string(&redb).unwrap().contains("index = \"redb\""), "and it is written as it is read");
         let error = read("index = 'rocks'").unwrap_err().to_string();
         assert!(error.contains("\"rocks\" is unknown; there are \"sled\" and \"redb\""), "{error}");
+    }
+
+    /// The fuzz target of `node.toml`; a binary has no library that a fuzzer could call.
+    #[test]
+    fn mutated_files_are_read_or_refused() {
+        let seeds = [
+            "genesis = 'g.json'\n",
+            "genesis = 'g.json'\nkeys = 'keys'\nrpc = '127.0.0.1:8545'\nmetrics = 'off'\nlisten = ['/ip4/0.0.0.0/udp/9000/quic-v1']\n\
+             peers = ['/dns4/peer.example/tcp/9000']\nlearn_addresses = false\nindex = 'redb'\n[state]\nhistory = 90000\n",
+            "genesis = 'g.json'\n[serve]\nnamespaces = ['eth', 'web3']\nhosts = ['rpc.example']\norigins = ['*']\nrequests_per_second = 0\n\
+             log_span_seconds = 60\ntrusted_proxies = ['10.0.0.0/8', '::1']\n[limits]\nguests = 64\nexecution_threads = 2\n",
+        ];
+        let seeds = seeds.map(|seed| seed.as_bytes().to_vec());
+        let words: &[&[u8]] = &[
+            b"[limits]\n",
+            b"[[serve]]\n",
+            b"=",
+            b"'",
+            b"\"\"\"",
+            b"\n",
+            b"-1",
+            b"9223372036854775807",
+            b"1e999",
+            b"{",
+            b"[[[[",
+            b"/0",
+        ];
+        let (mut read, mut refused) = (0, 0);
+        for case in 0..3_000 {
+            let bytes = mutated(case, &seeds, words);
+            match std::str::from_utf8(&bytes).map(toml::from_str::<NodeConfig>) {
+                Ok(Ok(config)) => {
+                    config.serve.rpc();
+                    let written = toml::to_string(&config).unwrap();
+                    assert!(toml::from_str::<NodeConfig>(&written).is_ok(), "case {case}: {written}");
+                    read += 1;
+                }
+                _ => refused += 1,
+            }
+        }
+        assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
     }
 }

@@ -29,11 +29,13 @@ mod kit;
 pub mod ledger;
 mod links;
 mod modelled;
+pub mod mutate;
 mod process;
 mod random;
 pub mod schedule;
 mod solo;
 pub mod suite;
+pub mod tally;
 mod time;
 mod world;
 

@@ -1,6 +1,10 @@
 //! What every engine must pass. [`suite!`](crate::suite!) makes one test of each.
 
-use crate::{Arena, DiskModel, Double, Jitter, Kit, Links, Micros, schedule};
+use crate::{
+    Arena, DiskModel, Double, Jitter, Kit, Links, Micros,
+    schedule::{self, Schedule},
+    tally::Tally,
+};
 use std::{collections::BTreeMap, rc::Rc};
 
 /// Makes an engine's kit for a committee of this size.
@@ -180,10 +184,14 @@ pub fn schedules(make: Make) -> Result<(), String> {
     let count = number("CORNICHE_SCHEDULES").unwrap_or(240);
     let only = number("CORNICHE_SIZE").map(|size| size as usize);
     eprintln!("{count} schedules from CORNICHE_SEED={first}");
+    let mut tally = Tally::default();
     for seed in first..first.saturating_add(count) {
         let size = only.unwrap_or(SIZES[(seed % 3) as usize]);
-        schedule::run(&make(size), seed)?;
+        let kit = make(size);
+        let outcome = schedule::run(&kit, seed)?;
+        tally.add(&Schedule::new(&*kit, seed), &outcome);
     }
+    eprintln!("{tally}");
     Ok(())
 }
 

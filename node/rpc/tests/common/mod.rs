@@ -6,7 +6,6 @@ mod chain;
 mod client;
 pub mod dag;
 mod examples;
-pub mod mutate;
 pub mod schema;
 
 pub use chain::{
