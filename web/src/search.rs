@@ -156,8 +156,8 @@ impl Shape {
     }
 }
 
-/// Checks the capitals of an address against its EIP-55 checksum. An address with lower-case letters only, or with upper-case
-/// letters only, has no checksum.
+/// Returns `true` if an address has letters of both cases that do not match its EIP-55 checksum. An address with letters of one
+/// case only has no checksum.
 fn is_mistyped(digits: &str, address: Address) -> bool {
     let mixed =
         digits.contains(|digit: char| digit.is_ascii_lowercase()) && digits.contains(|digit: char| digit.is_ascii_uppercase());
