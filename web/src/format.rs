@@ -1,4 +1,4 @@
-//! Numbers, amounts and times as people read them.
+//! Formats numbers, amounts and times for people.
 
 use alloy_primitives::{U256, U512};
 
@@ -52,13 +52,13 @@ fn tenths(number: f64, unit: &str) -> String {
     format!("{number:.1} {unit}")
 }
 
-/// Parts of a whole in per cent with one decimal; nothing of nothing is 0.
+/// Share in per cent with one decimal. Returns 0 if `whole` is 0.
 pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 })
 }
 
-/// The same with two decimals, rounded down: what is not all of it is not shown as that, and what is not nothing neither. Nothing of
-/// nothing is no share, and more than the whole is none.
+/// Share in per cent with two decimals, rounded down, so that only a full share reads 100 %. A positive share below 0.01 % is
+/// shown as `< 0.01 %`. Returns `None` if `whole` is 0 or `part` exceeds it.
 pub fn share(part: U256, whole: U256) -> Option<String> {
     if whole.is_zero() || part > whole {
         return None;
@@ -81,7 +81,7 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// Microseconds in milliseconds, with as many digits as mean something.
+/// Microseconds as milliseconds: two decimals below 10 ms, one below 100 ms, none above.
 pub fn micros(us: u64) -> String {
     let ms = us as f64 / 1_000.0;
     match us {
@@ -99,7 +99,7 @@ pub fn time(ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
 }
 
-/// The same in ISO 8601, with milliseconds.
+/// Unix milliseconds in ISO 8601, UTC, with milliseconds.
 pub fn iso(ms: u64) -> String {
     let text = time(ms);
     format!("{}T{}.{:03}Z", &text[..text.len() - 13], &text[text.len() - 12..text.len() - 4], ms % 1_000)
@@ -111,7 +111,7 @@ pub fn day(days: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// The day of a date as [`day`] writes it, from 1970 on.
+/// Parses a date in the format of [`day`]. Returns `None` for other text and for dates before 1970.
 pub fn parse_day(text: &str) -> Option<u64> {
     let mut parts = text.splitn(3, '-').map(|part| part.parse::<u64>().ok());
     let (year, month, of_month) = (parts.next()??, parts.next()??, parts.next()??);
@@ -122,11 +122,12 @@ pub fn parse_day(text: &str) -> Option<u64> {
     let (year, from_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let of_era = year % 400 * 365 + year % 400 / 4 - year % 400 / 100 + (153 * from_march + 2) / 5 + of_month - 1;
     let days = (year / 400 * 146_097 + of_era).checked_sub(719_468)?;
-    // A day that the month does not have is another date.
+    // Rejects days that the month does not have: they would become another date.
     (day(days) == text).then_some(days)
 }
 
-/// Of the proleptic Gregorian calendar: 400 years are 146,097 days, and years here begin in March.
+/// Converts days since 1970 to a date of the proleptic Gregorian calendar. An era has 400 years or 146,097 days; years begin in
+/// March here.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

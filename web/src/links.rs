@@ -1,4 +1,4 @@
-//! The address of every page. Links are made here and nowhere else, so that an address that was shared stays right.
+//! URLs of all pages. All links are built here, so that shared URLs stay valid.
 
 use crate::database::Place;
 use alloy_primitives::{Address, B256, U256};
@@ -15,24 +15,24 @@ pub const TOKENS: &str = "/tokens";
 pub const VALIDATORS: &str = "/validators";
 /// Peers and versions.
 pub const NETWORK: &str = "/network";
-/// The ordering as it grows.
+/// The consensus DAG, live.
 pub const DAG: &str = "/dag";
-/// The script of that page.
+/// Script of the page with the DAG.
 pub const DAG_SCRIPT: &str = concat!("/assets/dag.js?v=", env!("CARGO_PKG_VERSION"));
 /// Daily numbers.
 pub const STATISTICS: &str = "/statistics";
-/// Search, with the question in `q`.
+/// Search; the parameter `q` contains the query.
 pub const SEARCH: &str = "/search";
-/// What programs may ask.
+/// Documentation of the API.
 pub const API: &str = "/api";
 /// Server-sent events.
 pub const LIVE: &str = "/live";
-/// The style sheet, named by what is in it so that browsers may keep it for ever.
+/// Style sheet. The URL contains the version, so that browsers can cache it forever.
 pub const STYLE: &str = concat!("/assets/style.css?v=", env!("CARGO_PKG_VERSION"));
-/// The script, likewise.
+/// Script of all pages, cached like the style sheet.
 pub const SCRIPT: &str = concat!("/assets/app.js?v=", env!("CARGO_PKG_VERSION"));
 
-/// The script of pages that ask a wallet.
+/// Script of pages that use a wallet.
 pub const WALLET: &str = concat!("/assets/wallet.js?v=", env!("CARGO_PKG_VERSION"));
 
 /// A block, by number or hash.
@@ -45,7 +45,7 @@ pub fn transaction(hash: B256) -> String {
     format!("/tx/{hash}")
 }
 
-/// What a transaction changed.
+/// State changes of a transaction.
 pub fn changes(hash: B256) -> String {
     format!("/tx/{hash}?changes")
 }
@@ -60,7 +60,7 @@ pub fn account_part(address: Address, part: &str) -> String {
     format!("/address/{address}/{part}")
 }
 
-/// An account's history as a file: `transactions` or `transfers`.
+/// CSV file of an account's `transactions` or `transfers`.
 pub fn account_file(address: Address, what: &str) -> String {
     format!("/api/v1/accounts/{address}/{what}.csv")
 }
@@ -85,29 +85,29 @@ pub fn validator(index: u64) -> String {
     format!("/validator/{index}")
 }
 
-/// The ordering around a round.
+/// The DAG around a round.
 pub fn dag_round(round: u64) -> String {
     format!("{DAG}?round={round}")
 }
 
-/// The ordering around a round with something of it selected: a proposal by its digest, or a leader by its round and rank.
+/// The DAG around a round with a selection (see [`crate::pages::dag::Pick`]).
 pub fn dag_pick(round: u64, pick: impl std::fmt::Display) -> String {
     format!("{DAG}?round={round}&pick={pick}#facts")
 }
 
-/// The same list further down.
+/// Page of a list with the rows before a place.
 pub fn before(list: &str, place: Place) -> String {
     let joint = if list.contains('?') { '&' } else { '?' };
     format!("{list}{joint}before={}", place.0)
 }
 
-/// The same list below a row.
+/// Page of a list with the rows below a row.
 pub fn below(list: &str, row: &str) -> String {
     let joint = if list.contains('?') { '&' } else { '?' };
     format!("{list}{joint}below={row}")
 }
 
-/// The same days up to a date.
+/// Page of days that ends at a date.
 pub fn until(list: &str, date: &str) -> String {
     format!("{list}?until={date}")
 }

@@ -1,5 +1,6 @@
-//! Pages for people. Each is a function from what the database and the node know to HTML, readable without a script; `app.js` makes them
-//! live. Text of the chain is escaped by the templates, which know no other way.
+//! HTML pages. Each page is a function from the state of database and node to HTML.
+//!
+//! Pages are readable without scripts; `app.js` updates them. The templates escape all text from the chain.
 
 pub mod account;
 pub mod api;
@@ -30,13 +31,13 @@ pub use failure::Failure;
 use axum::response::{IntoResponse, Response};
 use maud::Markup;
 
-/// Rows of a list.
+/// Rows on one page of a list.
 pub const ROWS: i64 = 25;
 
-/// What a page's function answers.
+/// Result of a page's handler.
 pub type Page = Result<Html, Failure>;
 
-/// A whole page.
+/// A complete page.
 #[derive(Debug)]
 pub struct Html(pub Markup);
 

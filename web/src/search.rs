@@ -1,5 +1,7 @@
-//! What a question may mean: everything here that is named like it. Each look is at one index and bounded, and is told in words, so that who
-//! finds nothing knows what was tried.
+//! Search: finds everything that a query may mean.
+//!
+//! Each lookup uses one index and is bounded. Each one is also recorded as text, so that a reader without hits sees what was
+//! tried.
 
 use crate::{
     abi,
@@ -12,19 +14,19 @@ use alloy_primitives::{Address, B256};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-/// Longest question, in characters.
+/// Maximum length of a query, in characters.
 pub const MOST_QUESTION: usize = 200;
 
-/// Most hits of one look.
+/// Maximum number of hits of one lookup.
 const MOST: i64 = 20;
 
 /// Digits of a validator's BLS key.
 const BLS_DIGITS: usize = 192;
 
-/// Letters of a peer's id, and some room for what ids of other kinds of keys have.
+/// Length of a peer id in characters. The range also admits ids of other kinds of keys.
 const PEER_LETTERS: RangeInclusive<usize> = 20..=64;
 
-/// What a hit is.
+/// Kind of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A block.
@@ -35,22 +37,22 @@ pub enum Kind {
     Account,
     /// A validator.
     Validator,
-    /// A node that has links with those that are asked.
+    /// A node that the explorer queries, or one of its peers.
     Peer,
     /// A token.
     Token,
-    /// A function or an error of somebody's interface.
+    /// A function or an error of a known interface.
     Method,
-    /// An event of somebody's interface.
+    /// An event of a known interface.
     Event,
 }
 
 impl Kind {
-    /// In the order in which they are listed.
+    /// All kinds, in the order in which pages list them.
     pub const ALL: [Self; 8] =
         [Self::Block, Self::Transaction, Self::Account, Self::Validator, Self::Peer, Self::Token, Self::Method, Self::Event];
 
-    /// As the API says it.
+    /// Name of the kind in the API.
     pub fn word(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -65,34 +67,34 @@ impl Kind {
     }
 }
 
-/// Something that may have been meant.
+/// A possible meaning of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// What it is.
+    /// Kind of the item.
     pub kind: Kind,
-    /// What it is named by.
+    /// Identifier of the item, such as a number, a hash or an address.
     pub id: String,
-    /// In words, some of them a stranger's.
+    /// Description of the item. It may contain text that a third party chose.
     pub title: String,
-    /// Whether it is what was asked for, rather than something that begins like it.
+    /// `true` if the query names exactly this item; see [`Found::only`].
     pub exact: bool,
-    /// Its page; signatures have none.
+    /// Its page. Methods and events have none.
     pub page: Option<String>,
 }
 
-/// What was found, and how.
+/// Result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// By kind.
+    /// Hits, sorted by kind.
     pub hits: Vec<Hit>,
-    /// Everything that was looked for.
+    /// Descriptions of all lookups.
     pub tried: Vec<String>,
-    /// What is odd about the question, though something was found.
+    /// Warning about the query. There may be hits all the same.
     pub warning: Option<&'static str>,
 }
 
 impl Found {
-    /// The page that was meant, if there is no doubt.
+    /// Page of the only exact hit. Returns `None` if there is a warning or another number of exact hits.
     pub fn only(&self) -> Option<&str> {
         let mut exact = self.hits.iter().filter(|hit| hit.exact);
         match (exact.next(), exact.next(), self.warning) {
@@ -113,7 +115,7 @@ impl Found {
     }
 }
 
-/// What a question looks like.
+/// Form of a query.
 #[derive(Debug, PartialEq, Eq)]
 enum Shape {
     Hash(B256),
@@ -154,14 +156,15 @@ impl Shape {
     }
 }
 
-/// Capitals are a checksum, unless there is only one kind of letters.
+/// Returns `true` if an address has letters of both cases that do not match its EIP-55 checksum. An address with letters of one
+/// case only has no checksum.
 fn is_mistyped(digits: &str, address: Address) -> bool {
     let mixed =
         digits.contains(|digit: char| digit.is_ascii_lowercase()) && digits.contains(|digit: char| digit.is_ascii_uppercase());
     mixed && address.to_checksum(None)[2..] != *digits
 }
 
-/// Looks for everything that a question may mean.
+/// Finds everything that a query may mean.
 pub async fn find(site: &Site, question: &str) -> Result<Found, DatabaseError> {
     let question: String = question.trim().chars().take(MOST_QUESTION).collect();
     let mut found = Found::default();
@@ -212,7 +215,7 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
     }
     found.tried(words::TRIED_BATCH);
     let text = "SELECT author, block FROM batches WHERE digest = $1 ORDER BY author, block LIMIT $2";
-    // Several blocks may have parts of it.
+    // Several blocks may contain parts of one batch.
     for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
         let (author, number) = (row.number("author")?, row.number("block")?);
         let title = words::block_with_batch(&format::number(number), author);
@@ -239,7 +242,7 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
     Ok(())
 }
 
-/// One of a validator's keys.
+/// Finds validators by one of their keys.
 fn by_key(site: &Site, key: &[u8], found: &mut Found) {
     let Some(committee) = site.now().committee else {
         found.tried(words::NO_COMMITTEE);
@@ -259,7 +262,7 @@ fn by_key(site: &Site, key: &[u8], found: &mut Found) {
     }
 }
 
-/// `validator 2`
+/// Finds a validator by its position: `validator 2`.
 fn by_position(site: &Site, question: &str, found: &mut Found) {
     let question = question.to_lowercase();
     let position = question.strip_prefix(words::VALIDATOR).map(|rest| rest.trim_start_matches([' ', '#']));
@@ -270,7 +273,7 @@ fn by_position(site: &Site, question: &str, found: &mut Found) {
     }
 }
 
-/// A node's name among its peers, which is that of a key in another spelling.
+/// Finds a node by its peer id, which is an encoding of its public key.
 async fn by_peer(site: &Site, question: &str, found: &mut Found) {
     if !PEER_LETTERS.contains(&question.len()) || !question.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
         return;
@@ -298,7 +301,7 @@ async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut F
     found.hit(Kind::Account, address, title, true, Some(links::account(address)));
     let row = sql("SELECT address, name, symbol FROM tokens WHERE address = $1").bind(address.to_vec());
     if let Some(row) = row.fetch_optional(readers).await? {
-        // The account's page leads on to the token's.
+        // Not exact: the account's page links to the token's page.
         found.hit(Kind::Token, address, token_title(&row)?, false, Some(links::token(address)));
     }
     Ok(())
@@ -313,7 +316,7 @@ async fn by_number(site: &Site, number: u64, found: &mut Found) -> Result<(), Da
     Ok(())
 }
 
-/// Four bytes of a function or an error, or the first topic of an event.
+/// Finds functions and errors by their selector of four bytes, or events by their first topic.
 async fn by_selector(site: &Site, selector: &[u8], found: &mut Found) -> Result<(), DatabaseError> {
     found.tried(if selector.len() == 4 { words::TRIED_SELECTOR } else { words::TRIED_TOPIC });
     let text = "SELECT selector, signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT $2";
@@ -324,7 +327,7 @@ async fn by_selector(site: &Site, selector: &[u8], found: &mut Found) -> Result<
 async fn by_name(site: &Site, question: &str, found: &mut Found) -> Result<(), DatabaseError> {
     let readers = site.database.readers();
     let key = question.to_lowercase();
-    // A method may be asked for with its parameters.
+    // The query may contain a method's parameters.
     let name = key.split('(').next().unwrap_or_default().to_owned();
     let (tokens, methods) = (range(&key), range(&name));
     found.tried(format!("{} “{question}”", words::TRIED_TOKEN));
@@ -354,10 +357,10 @@ async fn by_name(site: &Site, question: &str, found: &mut Found) -> Result<(), D
     Ok(())
 }
 
-/// Texts that begin like this one: from it on, up to the first one that does not.
+/// Range of all texts with this prefix: inclusive start, exclusive end.
 fn range(prefix: &str) -> (Vec<u8>, Vec<u8>) {
     let mut end = prefix.as_bytes().to_vec();
-    // No byte of UTF-8 is 255.
+    // Cannot overflow: no byte of UTF-8 is 255.
     if let Some(last) = end.last_mut() {
         *last += 1;
     }
@@ -372,7 +375,7 @@ fn token_title(row: &AnyRow) -> Result<String, DatabaseError> {
 fn signature(row: &AnyRow, exact: bool, found: &mut Found) -> Result<(), DatabaseError> {
     let (selector, signature) = (row.bytes("selector")?, abi::text(&row.text("signature")?));
     let kind = if selector.len() == 4 { Kind::Method } else { Kind::Event };
-    // Two signatures may share four bytes.
+    // Several signatures may have the same selector.
     let known: BTreeSet<_> = found.hits.iter().map(|hit| (hit.id.clone(), hit.title.clone())).collect();
     let id = format!("0x{}", hex::encode(selector));
     if !known.contains(&(id.clone(), signature.clone())) {

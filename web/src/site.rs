@@ -1,4 +1,4 @@
-//! What every page and every question of the API may use.
+//! State that all pages and API requests share.
 
 use crate::{
     database::Database,
@@ -11,37 +11,37 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Shared by all requests.
+/// State shared by all requests.
 #[derive(Debug)]
 pub struct Site {
-    /// What the indexer wrote.
+    /// Database, filled by the indexer.
     pub database: Database,
-    /// For what changes too fast to be written down: balances, calls, what waits.
+    /// Node, queried for values that the database does not store: balances, calls and pending transactions.
     pub node: Node,
-    /// Who is connected with whom.
+    /// Peer graph of the network.
     pub mesh: Mesh,
-    /// How the indexer stands.
+    /// Status of the indexer.
     pub standing: Arc<Standing>,
-    /// What pages are told as it happens.
+    /// Events for open pages.
     pub live: Live,
-    /// Who asks too much.
+    /// Rate limits of clients.
     pub limits: Limits,
-    /// What people say of contracts, on its way to the indexer.
+    /// Uploaded interfaces on their way to the indexer.
     pub uploads: Uploads,
 }
 
 impl Site {
-    /// How the indexer stands now.
+    /// Returns the current status of the indexer.
     pub fn now(&self) -> Snapshot {
         self.standing.now()
     }
 
-    /// Whether the order is one of lanes and slots, and not of rounds.
+    /// Returns `true` if the engine orders lanes and slots (Autobahn) instead of rounds.
     pub fn has_lanes(&self) -> bool {
         self.now().committee.is_some_and(|committee| committee.engine == AUTOBAHN)
     }
 
-    /// The newest block that a certificate covers which can be shown.
+    /// Returns the newest block that a certificate in the database covers.
     pub fn certified(&self) -> Option<u64> {
         self.now().certified
     }

@@ -1,5 +1,7 @@
-//! What the explorer says, in one place: to reword it, or to say it in another language, nothing else has to be touched. What is left out is what
-//! programs are told, which stands where they are answered ([`crate::api`]). Scripts get their words from their pages.
+//! Texts of the explorer's pages, in one place. A change of wording or a translation needs changes in this module only.
+//!
+//! Texts for programs are not here: they are next to the code that returns them ([`crate::api`]). Pages pass the texts to their
+//! scripts.
 
 pub mod account;
 pub mod api;
@@ -16,210 +18,210 @@ pub mod transaction;
 pub mod validators;
 pub mod wallet;
 
-/// The language of it all, for browsers.
+/// Language tag of all pages (HTML `lang`).
 pub const LANGUAGE: &str = "en";
-/// The product.
+/// Product name.
 pub const NAME: &str = "Corniche";
-/// Of the window.
+/// Window title.
 pub const EXPLORER: &str = "Corniche explorer";
 
-/// In the navigation, with their pages in the same order.
+/// Labels of the navigation, in the order of the pages.
 pub mod nav {
-    /// Newest blocks.
+    /// Page with the newest blocks.
     pub const BLOCKS: &str = "Blocks";
-    /// Newest transactions.
+    /// Page with the newest transactions.
     pub const TRANSACTIONS: &str = "Transactions";
-    /// Tokens.
+    /// Page with the list of tokens.
     pub const TOKENS: &str = "Tokens";
-    /// The committee.
+    /// Page with the committee.
     pub const VALIDATORS: &str = "Validators";
-    /// The ordering.
+    /// Page with the consensus DAG.
     pub const DAG: &str = "Ordering";
-    /// Daily numbers.
+    /// Page with daily statistics.
     pub const STATISTICS: &str = "Statistics";
-    /// Peers.
+    /// Page with the node and its peers.
     pub const NETWORK: &str = "Network";
-    /// For programs.
+    /// Page for API users.
     pub const API: &str = "API";
-    /// Skips the navigation.
+    /// Link that skips the navigation.
     pub const SKIP: &str = "Skip to content";
-    /// The label of the search field, and what stands in it.
+    /// Label of the search field and of its button.
     pub const SEARCH: &str = "Search";
-    /// What may be searched for.
+    /// Placeholder of the search field.
     pub const SEARCH_HINT: &str = "Hash, block, address, token or method";
-    /// Switches the colours.
+    /// Button that switches the colour theme.
     pub const THEME: &str = "Dark or light";
-    /// Switches the unit of amounts.
+    /// Label of the field that selects the unit of amounts.
     pub const UNIT: &str = "Unit of amounts";
 }
 
-/// The four words of a transaction, and how it may end otherwise; the same as in RPC and logs.
+/// The four states of a transaction and the other ways it can end. RPC and logs use the same words.
 pub mod status {
-    /// Waits in a pool.
+    /// The transaction waits in a pool.
     pub const PENDING: &str = "pending";
-    /// Has its place.
+    /// The transaction has its place in the order.
     pub const ORDERED: &str = "ordered";
-    /// Is in a block.
+    /// The transaction is in a block.
     pub const EXECUTED: &str = "executed";
-    /// Signed by a quorum.
+    /// A quorum signed the block.
     pub const CERTIFIED: &str = "certified";
-    /// Left the pool.
+    /// The transaction left the pool.
     pub const DROPPED: &str = "dropped";
-    /// Another one took its place.
+    /// Another transaction took its place.
     pub const REPLACED: &str = "replaced";
-    /// Executed, and took nothing back but its fee.
+    /// The transaction was executed and did not revert.
     pub const SUCCEEDED: &str = "succeeded";
-    /// Executed, and undone but for its fee.
+    /// The transaction was executed and reverted. Only its fee was charged.
     pub const REVERTED: &str = "reverted";
 
-    /// Of a block that is executed, and of what is in it, where certificates cover all blocks up to `certified`.
+    /// Status of an executed block and of its transactions. Certificates cover all blocks up to `certified`.
     pub fn of_block(number: u64, certified: Option<u64>) -> &'static str {
         of_executed(Some(number) <= certified)
     }
 
-    /// Of what is executed.
+    /// Status of an executed block or transaction.
     pub fn of_executed(is_certified: bool) -> &'static str {
         if is_certified { CERTIFIED } else { EXECUTED }
     }
 }
 
-/// Of amounts of the chain's currency.
+/// Units of the chain's currency.
 pub mod unit {
-    /// 10^18 wei, before a node said what it is called.
+    /// Ticker of 10^18 wei on pages without chain state, such as error pages.
     pub const COIN: &str = "CRN";
     /// 10^9 wei.
     pub const GWEI: &str = "gwei";
-    /// The smallest.
+    /// The smallest unit.
     pub const WEI: &str = "wei";
 
-    /// An amount of gwei.
+    /// An amount in gwei, with its unit.
     pub fn gwei(amount: &str) -> String {
         format!("{amount} {GWEI}")
     }
 }
 
-/// Of blocks.
+/// Texts about blocks.
 pub mod block {
-    /// Before the number.
+    /// Title, before the block number.
     pub const TITLE: &str = "Block";
-    /// Parts of the page.
+    /// Section heading.
     pub const OVERVIEW: &str = "Overview";
-    /// Parts of the page.
+    /// Section heading.
     pub const ORDERING: &str = "Ordering";
-    /// What it means.
+    /// Explains [`ORDERING`].
     pub const ORDERING_NOTE: &str =
         "Validators proposed batches; the engine agreed on one order for them, and the block is the next piece of that order.";
-    /// Parts of the page.
+    /// Section heading.
     pub const CERTIFICATE: &str = "Certificate";
-    /// What it means.
+    /// Explains [`CERTIFICATE`].
     pub const CERTIFICATE_NOTE: &str = "A quorum signed this block or a later one: nobody can take it back.";
-    /// None yet.
+    /// Note for a block without a certificate.
     pub const NO_CERTIFICATE: &str = "No certificate is here yet: the block is executed, and either a quorum has not signed \
          it yet, or this explorer has not read the certificate yet.";
-    /// Parts of the page.
+    /// Section heading.
     pub const TRANSACTIONS: &str = "Transactions";
-    /// Parts of the page.
+    /// Section heading.
     pub const SKIPPED: &str = "Ordered and not executed";
-    /// What it means.
+    /// Explains [`SKIPPED`].
     pub const SKIPPED_NOTE: &str = "A transaction that has its place in the order may still be invalid: every node checks it \
          again before it runs. One that fails the check costs nothing and has no receipt.";
-    /// Rows.
+    /// Row label.
     pub const HASH: &str = "Hash";
-    /// Rows.
+    /// Row label.
     pub const PARENT: &str = "Parent";
-    /// Rows.
+    /// Row label.
     pub const TIME: &str = "Time agreed on";
-    /// The same in a column.
+    /// Column header for the block's time.
     pub const AGE: &str = "When";
-    /// Rows.
+    /// Row label.
     pub const STATUS: &str = "Status";
-    /// Rows.
+    /// Row label.
     pub const GAS: &str = "Gas used";
-    /// Rows.
+    /// Row label.
     pub const BASE_FEE: &str = "Base fee";
-    /// Rows.
+    /// Row label.
     pub const SIZE: &str = "Size";
-    /// Rows.
+    /// Row label.
     pub const STATE_ROOT: &str = "State root";
-    /// Rows.
+    /// Row label.
     pub const RANDOMNESS: &str = "Randomness";
-    /// Rows.
+    /// Row label.
     pub const RECORD: &str = "Hash of the ordering record";
-    /// Rows.
+    /// Row label.
     pub const LEADER: &str = "Leader";
-    /// Rows.
+    /// Row label.
     pub const FEE_ADDRESS: &str = "Leader's fee address";
-    /// Rows.
+    /// Row label.
     pub const COMMITS: &str = "Commits";
-    /// Rows: where the leaders of these commits are.
+    /// Row label for the rounds of the commits' leaders.
     pub const ROUNDS: &str = "Rounds of their leaders";
-    /// Rows: the same under Autobahn.
+    /// Row label that replaces [`ROUNDS`] under Autobahn.
     pub const SLOTS: &str = "Slots";
-    /// Where a batch is drawn.
+    /// Link to the batch in the picture of the DAG.
     pub const PICTURE: &str = "in the picture";
-    /// Rows.
+    /// Row label.
     pub const BATCHES: &str = "Batches";
-    /// Columns.
+    /// Column header.
     pub const AUTHOR: &str = "Proposed by";
-    /// Columns.
+    /// Column header.
     pub const DIGEST: &str = "Batch";
-    /// Columns.
+    /// Column header.
     pub const RANGE: &str = "Transactions of it";
-    /// Columns.
+    /// Column header.
     pub const REASON: &str = "Reason";
-    /// Rows.
+    /// Row label.
     pub const SIGNERS: &str = "Signed by";
-    /// Rows.
+    /// Row label.
     pub const MISSED: &str = "Not among the signers";
-    /// Rows.
+    /// Row label.
     pub const COVERS: &str = "Certificate of block";
-    /// Rows.
+    /// Row label.
     pub const SIGNATURE: &str = "Aggregate signature";
-    /// The genesis block.
+    /// Note for the genesis block.
     pub const GENESIS: &str = "The first block was not ordered by anybody: it is what the network began with.";
-    /// Neighbours.
+    /// Link to the previous block.
     pub const EARLIER: &str = "Earlier block";
-    /// Neighbours.
+    /// Link to the next block.
     pub const LATER: &str = "Later block";
-    /// After the time that its certificate took.
+    /// Follows the time between the order of the block and its certificate.
     pub const AFTER_ORDER: &str = "after its order, seen here";
-    /// Between the first and the last.
+    /// Text between the first and the last number of a range.
     pub const TO: &str = "to";
-    /// What cannot be read.
+    /// Error: the page's address contains neither a block number nor a block hash.
     pub const BAD_NAME: &str = "A block is named by its number or by its hash of 32 bytes, 0x and 64 digits.";
 
-    /// Transactions of a batch, from its how-manieth on.
+    /// Number of a batch's transactions in this block, and the index of the first one in the batch.
     pub fn range(count: &str, first: &str) -> String {
         format!("{count} from {first}")
     }
 
-    /// There is none of this name.
+    /// Error: no block has this number or hash.
     pub fn missing(block: &str, newest: &str) -> String {
         format!("There is no block {block:.80} here. The newest one is {newest}.")
     }
 }
 
-/// Of lists.
+/// Texts about lists.
 pub mod list {
-    /// Further down.
+    /// Link to the next page.
     pub const OLDER: &str = "Older";
-    /// Back up.
+    /// Link to the first page.
     pub const NEWEST: &str = "Newest";
-    /// Back up, in lists that are not by time.
+    /// Link to the first page of a list that is not ordered by time.
     pub const FIRST: &str = "First page";
-    /// Further down in them.
+    /// Link to the next page of such a list.
     pub const FURTHER: &str = "Next page";
-    /// Nothing in it.
+    /// Note for an empty list.
     pub const EMPTY: &str = "Nothing here.";
-    /// Copies a value.
+    /// Label of the button that copies a value.
     pub const COPY: &str = "Copy";
-    /// A place in a list that cannot be read.
+    /// Error: invalid cursor.
     pub const BAD_CURSOR: &str = "This address names no place in the list: begin with its first page.";
-    /// The same.
+    /// Error: invalid cursor of a list that is ordered by its key.
     pub const BAD_PLACE: &str = "The place where this list goes on cannot be read.";
-    /// Names the way through pages.
+    /// Accessible name of the links between the pages of a list.
     pub const PAGES: &str = "Pages";
-    /// Names the way between parts of a page.
+    /// Accessible name of the links between the parts of a page.
     pub const PARTS: &str = "Parts";
 
     /// A part of a whole.
@@ -227,63 +229,63 @@ pub mod list {
         format!("{part} of {whole}")
     }
 
-    /// Bytes that are cut.
+    /// Note for bytes that are cut off.
     pub fn first_of(shown: &str, all: &str) -> String {
         format!("The first {shown} of {all}.")
     }
 }
 
-/// At the foot of every page.
+/// Texts in the footer of every page.
 pub mod foot {
-    /// Before its number.
+    /// Label before the chain id.
     pub const CHAIN_ID: &str = "chain id";
-    /// Before the newest one's number.
+    /// Label before the number of the newest block.
     pub const BLOCK: &str = "block";
 
-    /// Who orders and signs.
+    /// Engine, number of validators and quorum.
     pub fn committee(engine: &str, validators: usize, quorum: u64) -> String {
         format!("{engine}, {validators} validators, quorum {quorum}")
     }
 }
 
-/// Of failures.
+/// Texts of error pages and of the banners above pages.
 pub mod failure {
     use std::fmt::Display;
 
     /// Heading.
     pub const NOT_FOUND: &str = "Not found";
-    /// What to do.
+    /// Advice below [`NOT_FOUND`].
     pub const NOT_FOUND_HINT: &str = "Search for a hash, a block's number, an address, a token or a method's name.";
     /// Heading.
     pub const BUSY: &str = "Too many requests";
-    /// What to do.
+    /// Advice below [`BUSY`].
     pub const BUSY_HINT: &str = "This address asked for more than its share. Wait a few seconds and load the page again.";
     /// Heading.
     pub const BROKEN: &str = "This did not work";
-    /// What to do.
+    /// Advice below [`BROKEN`].
     pub const BROKEN_HINT: &str = "It is this explorer's fault, and its log says more. Load the page again in a moment.";
     /// Heading.
     pub const AWAY: &str = "The node cannot be asked";
-    /// What is the matter.
+    /// Explanation below [`AWAY`].
     pub const NO_ANSWER: &str = "Only the node that this explorer follows knows this, and it does not answer.";
-    /// What to do.
+    /// Advice below [`AWAY`].
     pub const AWAY_HINT: &str = "Pages of what this explorer has read before still work. Load this one again in a moment.";
-    /// Heading.
+    /// Banner above every page after the indexer stopped; the reason follows.
     pub const HALTED: &str = "This explorer stopped";
-    /// What it cannot read.
+    /// Heading.
     pub const BAD_REQUEST: &str = "That address is not right";
-    /// Above every page while the node does not answer.
+    /// Banner above every page while the node does not respond.
     pub const WAITS: &str = "The node does not answer. What is shown is what was known before.";
-    /// Where its operator finds more.
+    /// Tooltip of [`WAITS`], for the operator.
     pub const WAITS_HINT: &str = "The log of this explorer says why.";
-    /// Above every page while it catches up.
+    /// Banner above every page while the indexer catches up.
     pub const BEHIND: &str = "Catching up with the node:";
 
-    /// Why it stopped: a bug of ours.
+    /// The indexer stopped because of a bug in the explorer.
     pub const FAULT: &str =
         "the part that reads the chain ended by a fault of its own, which its log describes: start the explorer again";
 
-    /// Why it stopped: the database was filled from another chain.
+    /// The indexer stopped because the database contains another chain.
     pub fn another_chain(known: &str, found: &str) -> String {
         format!(
             "the database is of chain {known}, the node is on chain {found} (chain id and hash of the first block). A node that was wiped and \
@@ -291,7 +293,7 @@ pub mod failure {
         )
     }
 
-    /// Why it stopped: the node has other blocks than those that are written.
+    /// The indexer stopped because the node's block differs from the stored one.
     pub fn contradiction(number: impl Display) -> String {
         format!(
             "the node has another block {number} than the one that is written here, and this chain does not go back: one of the two is not \
@@ -299,7 +301,7 @@ pub mod failure {
         )
     }
 
-    /// Nothing is at this address.
+    /// Error: no page has this path.
     pub fn no_page(path: &str) -> String {
         format!("There is no page at {path}.")
     }

@@ -1,4 +1,4 @@
-// What makes pages live. Everything it does is comfort: without it the pages say the same.
+// Updates live pages and adds conveniences. Without it the pages have the same content.
 'use strict';
 
 const store = {
@@ -6,7 +6,7 @@ const store = {
   set(name, value) { try { localStorage.setItem(name, value); } catch { /* private windows */ } },
 };
 
-// ---- dark and light
+// ---- theme
 
 function setTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
@@ -59,7 +59,7 @@ function refreshTimes() {
   }
 }
 
-// ---- equal values light up; values can be copied
+// ---- equal values are highlighted; values can be copied
 
 function lightUp(event) {
   const value = event.target.closest?.('.value')?.dataset.value;
@@ -73,41 +73,41 @@ function lightUp(event) {
 async function copy(event) {
   const button = event.target.closest?.('[data-copy]');
   if (!button) return;
-  // A browser may refuse it; then there is no sign that it was done.
+  // The browser may refuse; then the button shows no success.
   if (await navigator.clipboard.writeText(button.dataset.copy).then(() => false, () => true)) return;
   button.classList.add('done');
   setTimeout(() => button.classList.remove('done'), 1_500);
 }
 
-// ---- live parts: fetched again as the server draws them, the home page at most twice a second, any other every two seconds, and less and
-// less often where the node runs a block again for it
+// ---- live parts: fetched again as the server draws them. At most twice a second on the home page, every two seconds on other
+// pages, and less and less often on pages for which the node replays a block
 
 const COSTS = /^\/tx\//.test(location.pathname);
-// What jumps all the time is motion, and some readers asked for less of it.
+// Frequent updates are motion, and some readers asked for less motion.
 let pause = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : location.pathname === '/' ? 500 : 2_000;
 const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) => part.id);
 let fetching = false;
 let due = false;
 
-// A server that is busy, or away, is asked less and less often, for pages as for the stream of events.
+// Backoff in milliseconds for pages and for the event stream, while the server is busy or offline.
 const SOONEST = 1_000;
 const LATEST = 30_000;
 const later = (wait) => (wait ? Math.min(wait * 2, LATEST) : SOONEST);
-/** Not all pages at the same moment after a restart. */
+/** Jitter, so that not all pages reconnect at the same moment after a restart. */
 const spread = (wait) => wait * (0.5 + Math.random() / 2);
 let backoff = 0;
 
-/** Names of parts that are not as the news would have them. */
+/** Ids of parts with pending updates. */
 const stale = new Set();
 
-/** Whether somebody is at something in there: the focus, a pressed button or text that is selected. Nobody is disturbed. */
+/** Returns true if the reader uses this part: focus, pressed button or selected text. Such a part is not replaced. */
 function isHeld(part) {
   const selection = getSelection();
   const isSelected = selection && !selection.isCollapsed && selection.containsNode(part, true);
   return isSelected || part.contains(document.activeElement) || part.matches(':active');
 }
 
-/** Draws parts that were left and have news. What is left is known only after the event. */
+/** Updates stale parts that the reader has left. The focus changes only after the event, so this waits for a timeout. */
 function left() {
   if (stale.size === 0) return;
   setTimeout(() => {
@@ -130,10 +130,10 @@ async function refresh() {
   if (again) refresh();
 }
 
-/** Fetches the page and puts its parts in the place of those that are here; whether the server had an answer. */
+/** Fetches the page and replaces its live parts. Returns true if the server responded. */
 async function redraw() {
   const answer = await fetch(location.href, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(LATEST) });
-  // What was forgotten is not asked for again.
+  // The page no longer exists, so its parts stop being live.
   if (answer.status === 404) for (const part of parts()) delete part.dataset.live;
   if (!answer.ok) return answer.status === 404;
   const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
@@ -144,14 +144,14 @@ async function redraw() {
     if (!next) continue;
     announce(part, next);
     part.replaceChildren(...next.childNodes);
-    // What is final is not asked for again either.
+    // A final part stops being live.
     if (!('live' in next.dataset)) delete part.dataset.live;
   }
   dress();
   return true;
 }
 
-/** Parts whose state is read out when it becomes another one. Other parts change all the time, and are read by whoever goes there. */
+/** Parts whose status a screen reader announces when it changes. Other parts change too often for that. */
 const TOLD = '[data-live="transaction"], [data-live="block-page"]';
 let teller = null;
 
@@ -180,8 +180,8 @@ function take(tick) {
   refresh();
 }
 
-// A browser opens few connections to a server that speaks HTTP/1.1, and one that listens takes one of them: hidden pages do not listen.
-// A browser gives up for good when it is refused, so coming back is done here.
+// Browsers open few connections to a server under HTTP/1.1, and an event stream takes one of them. So hidden pages close
+// theirs. An EventSource gives up for good when it is refused, so the reconnection is done here.
 let events = null;
 let retry = null;
 let wait = 0;
@@ -191,7 +191,7 @@ function listen() {
   if (events || document.hidden) return;
   events = new EventSource('/live');
   events.onopen = () => {
-    // What came between the error and this was missed.
+    // Events between the error and the reconnection were missed.
     if (wait > 0) take({ kind: 'missed' });
     wait = 0;
   };
@@ -220,13 +220,13 @@ function live() {
   document.addEventListener('visibilitychange', () => { document.hidden ? hide() : show(); });
   for (const leaving of ['focusout', 'selectionchange', 'pointerup', 'pointercancel']) document.addEventListener(leaving, left);
   prepareToTell();
-  // A page that the browser keeps to go back to.
+  // The browser may keep the page in its back/forward cache.
   window.addEventListener('pagehide', hide);
   window.addEventListener('pageshow', ({ persisted }) => { if (persisted) show(); });
   listen();
 }
 
-/** Everything that has to be done to parts of a page that just came. */
+/** Prepares new parts of the page: copy buttons, units and times. */
 function dress() {
   for (const button of document.querySelectorAll('.copy')) button.hidden = !navigator.clipboard;
   setUnit(document.getElementById('unit')?.value ?? '18');

@@ -1,4 +1,5 @@
-// The ordering, live: fetches the picture again as the server draws it, and says what is under the pointer or the focus.
+// The consensus DAG, live: fetches the picture again as the server draws it, and describes the item under the pointer or the
+// focus.
 'use strict';
 
 (() => {
@@ -8,11 +9,11 @@
   const byId = (id) => document.getElementById(id);
   const slider = byId('slider');
   const number = byId('round');
-  /** What is said, from the page. */
+  /** Texts from the page. */
   const words = JSON.parse(dag.dataset.words ?? '{}');
   const say = (name, value) => (words[name] ?? '').replace('{}', () => value);
 
-  /** Where the picture stands. */
+  /** Range of the picture, and range of all stored rounds. */
   const where = () => ({
     first: Number(dag.dataset.first), last: Number(dag.dataset.last),
     oldest: Number(dag.dataset.oldest), newest: Number(dag.dataset.newest),
@@ -20,7 +21,7 @@
   const follows = () => dag.dataset.follows === 'yes';
   const middle = () => Math.max(where().last + 1 - 12, where().first);
 
-  // ---- fetching: one at a time, the newest wish wins. Says whether there was an answer
+  // ---- fetching: one request at a time, the newest one wins. Returns true if the server responded
 
   const LONGEST = 30_000;
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -39,8 +40,8 @@
         if (how === 'replace') history.replaceState(null, '', url);
         answered = true;
       }
-    } catch { /* what grows asks again */ }
-    // The browser says what is wrong, or shows the page that does.
+    } catch { /* grow() asks again */ }
+    // The browser loads the URL itself and shows the error.
     if (how === 'push' && !answered) location.assign(url);
     if (how !== 'tick') await pause(120);
     busy = false;
@@ -48,7 +49,7 @@
     return answered;
   }
 
-  /** Puts parts of a page that came in the place of those that are here. What has the focus keeps it. */
+  /** Replaces parts by those of the fetched page. The focus stays on the same item. */
   function take(page, how) {
     const fresh = page.getElementById('dag');
     if (!fresh) return;
@@ -57,7 +58,7 @@
       if (fresh.dataset[name] === undefined) delete dag.dataset[name]; else dag.dataset[name] = fresh.dataset[name];
     }
     const parts = ['picture', 'paging', 'table', 'about'];
-    // A tick says nothing new of what is selected, and a reader would be told again.
+    // A tick does not change the selection, and a screen reader would read the panel again.
     if (how !== 'tick') parts.push('fact');
     for (const id of parts) {
       const next = page.getElementById(id);
@@ -71,7 +72,7 @@
     if (lit) light(byId(lit));
   }
 
-  /** Where there is no room for all: what is new is at the right, and what is selected in the middle. */
+  /** Scrolls a wide picture: to the selected item, else to the right if it follows, else to the middle. */
   function settle() {
     const picture = byId('picture');
     const chosen = picture.querySelector('.chosen')?.getBoundingClientRect();
@@ -80,7 +81,7 @@
     else picture.scrollLeft = follows() ? picture.scrollWidth : (picture.scrollWidth - picture.clientWidth) / 2;
   }
 
-  /** The slider, the number and the note say where the picture stands. */
+  /** Updates the slider, the number field and the note to the position of the picture. */
   function stand() {
     const { oldest, newest } = where();
     for (const input of [slider, number]) {
@@ -92,7 +93,7 @@
     byId('follows').hidden = !follows();
   }
 
-  // ---- what is under the pointer or the focus
+  // ---- item under the pointer or the focus
 
   let lit = null;
   let told = null;
@@ -112,7 +113,7 @@
     tell(thing);
   }
 
-  /** What the node told of it, from the same answers that programs get. */
+  /** Adds details of the item, from the API. */
   async function tell(thing) {
     const id = thing.id;
     const title = thing.querySelector('title')?.textContent ?? '';
@@ -151,7 +152,7 @@
   document.addEventListener('focusin', (event) => { const thing = thingAt(event); if (thing) light(thing); });
   document.addEventListener('pointerout', (event) => { if (thingAt(event) && document.activeElement?.id !== lit) darken(); });
 
-  // ---- going to and fro
+  // ---- navigation
 
   dag.addEventListener('click', (event) => {
     const link = event.target.closest?.('a');
@@ -177,7 +178,7 @@
 
   const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-  /** The nearest thing in a direction; things beside the way count as farther. */
+  /** Nearest item in a direction. The distance across the direction counts three times. */
   function neighbour(from, [right, down]) {
     const centre = (thing) => {
       const box = thing.querySelector('circle, rect, path')?.getBoundingClientRect() ?? thing.getBoundingClientRect();
@@ -210,17 +211,17 @@
     }
   });
 
-  /** One column on; past the newest it follows. */
+  /** Moves by one column. After the newest column the picture follows the network. */
   function stepBy(columns) {
     const { last, newest, oldest } = where();
     if (columns > 0 && last + 1 >= newest) show('/dag', 'replace');
     else show(`/dag?round=${Math.max(middle() + columns, oldest)}`, 'replace');
   }
 
-  // ---- as it grows: once a second at most, and what comes meanwhile is one more; never while nobody looks, and less and less often while
-  // the server is busy or away
+  // ---- updates: at most one a second; ticks in between cause one more update. None while the page is hidden, and less and
+  // less often while the server is busy or offline
 
-  // For readers who asked for less motion less often.
+  // Longer for readers who asked for less motion.
   const SECOND = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : 1_000;
   let rests = false;
   let due = false;

@@ -1,23 +1,23 @@
-// Sends what the forms of a contract's page say, through the reader's wallet (EIP-1193). The server encodes calls, the wallet holds the keys,
-// and what this does is carry one to the other. Everything is put into the page as text.
+// Sends the calls of a contract page's forms through the reader's wallet (EIP-1193). The server encodes calls, the wallet holds
+// the keys, and this script passes calls from one to the other. It inserts everything into the page as text.
 'use strict';
 
 const panel = document.getElementById('wallet');
 const chainId = BigInt(panel?.dataset.chainId ?? 0);
-/** What is said, from the page. */
+/** Texts from the page. */
 const WORDS = JSON.parse(panel?.dataset.words ?? '{}');
 const filled = (text, value) => text.replace('{}', () => value);
 
-/** What went wrong, in words that are said as they are. */
+/** Error whose message is shown unchanged. */
 const Problem = class extends Error {};
 
-/** The code of a wallet's error (EIP-1193). Some wallets hide it one level down. */
+/** Code of a wallet's error (EIP-1193). Some wallets nest it one level deeper. */
 const codeOf = (error) => error?.data?.originalError?.code ?? error?.code;
 const DECLINED = 4001;
 const UNKNOWN_CHAIN = 4902;
 const ASKING_ALREADY = -32002;
 
-/** Why nothing came of it; `text` is for what only the wallet knows. */
+/** Text for an error. `text` is the template for messages of the wallet. */
 function reason(error, text) {
   if (error instanceof Problem) return error.message;
   if (codeOf(error) === DECLINED) return WORDS.declined;
@@ -50,7 +50,7 @@ const CHAIN = { chainId: `0x${chainId.toString(16)}` };
 const isHere = async () => BigInt(await ask('eth_chainId')) === chainId;
 const elsewhere = () => new Problem(filled(WORDS.wrongChain, chainId));
 
-/** The wallet on this page's chain; it asks its owner. */
+/** Switches the wallet to the page's chain. The wallet asks its owner first. */
 async function switchChain() {
   if (await isHere()) return;
   const change = () => ask('wallet_switchEthereumChain', [CHAIN]);
@@ -58,13 +58,13 @@ async function switchChain() {
   await change().catch(async (error) => {
     if (codeOf(error) !== UNKNOWN_CHAIN) stays(error);
     await addChain();
-    // Some wallets go to a chain that was added, others stay where they are.
+    // Some wallets switch to an added chain, others do not.
     if (!(await isHere())) await change().catch(stays);
   });
   if (!(await isHere())) throw elsewhere();
 }
 
-/** The page names its node only if that is on the machine of the explorer; it is on the reader's own where the explorer is as well. */
+/** Adds the chain. The page has the node's URL only if node and explorer share a machine; the reader must be on it too. */
 async function addChain() {
   const { rpc, currency: symbol, name } = panel.dataset;
   if (!rpc || !['127.0.0.1', 'localhost', '[::1]'].includes(location.hostname)) throw new Problem(filled(WORDS.noChain, chainId));
@@ -77,7 +77,7 @@ async function addChain() {
   }]);
 }
 
-// ---- what came of it, below the form
+// ---- result, below the form
 
 function element(tag, text, attributes = {}) {
   const made = document.createElement(tag);
@@ -102,7 +102,7 @@ function showWrong(form, { field, problem }) {
   const input = field && form.elements.namedItem(field);
   const note = element('p', problem, { class: 'wrong' });
   if (!input) { show(form, note); return; }
-  // It is read out with the field, which gets the focus.
+  // Screen readers read the note with its field, which gets the focus.
   note.id = `${input.id}-wrong`;
   input.setAttribute('aria-invalid', 'true');
   input.setAttribute('aria-describedby', note.id);
@@ -113,14 +113,14 @@ function showWrong(form, { field, problem }) {
 
 // ---- one call
 
-/** What a form asks for now, and for whom. */
+/** Query with the current values of a form, and with the sender. */
 function question(form, from) {
   const query = new URLSearchParams(new FormData(form));
   query.set('from', from);
   return query.toString();
 }
 
-/** A warning was about what was asked then: whoever asks for something else is warned anew. */
+/** Removes a warning when the form changes: it was about the old values. */
 function forgetWarning(form) {
   if (form.dataset.warned === undefined) return;
   delete form.dataset.warned;
@@ -140,7 +140,7 @@ async function encode(form, query) {
 
 async function send(form) {
   const button = form.querySelector('button');
-  // A button that is switched off would lose the focus.
+  // A disabled button would lose the focus, so `aria-disabled` is used.
   if (button.getAttribute('aria-disabled') === 'true') return;
   clearWrong(form);
   const label = (form.dataset.label ??= button.textContent);
@@ -153,7 +153,7 @@ async function send(form) {
     if (!account) await connect();
     await switchChain();
     show(form, element('p', WORDS.encoding));
-    // Whom it was tried out as sends it, even if the wallet changes its account meanwhile.
+    // The trial call and the transaction have the same sender, even if the wallet changes its account meanwhile.
     const from = account;
     const query = question(form, from);
     const call = await encode(form, query);
@@ -166,7 +166,7 @@ async function send(form) {
     }
     show(form, element('p', WORDS.waiting));
     const { to, data, value } = call;
-    // With its chain named, a wallet that went to another one meanwhile refuses.
+    // The request names the chain, so a wallet that switched meanwhile refuses it.
     const hash = await ask('eth_sendTransaction', [{ from, to, data, value, ...CHAIN }]);
     follow(form, String(hash));
   } catch (error) {
@@ -176,16 +176,16 @@ async function send(form) {
   }
 }
 
-// ---- what became of it
+// ---- status of the sent transaction
 
-/** How long is asked where a transaction stands, and how often in a row in vain. */
+/** Maximum time of polling, and maximum number of consecutive polls without a result. */
 const FOLLOWED_MS = 300_000;
 const IN_VAIN = 20;
 
 const visibilityChanged = () => new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
 const rested = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Says where a transaction stands until it stands there for good, or for as long as is sensible; not while nobody looks. */
+/** Shows the status of a transaction until it is final or polling ends. Polling pauses while the page is hidden. */
 async function follow(form, hash) {
   if (!/^0x[0-9a-f]{64}$/i.test(hash)) { show(form, element('p', `${WORDS.sent} ${hash}`)); return; }
   const link = element('a', `${hash.slice(0, 10)}…${hash.slice(-8)}`, { href: `/tx/${hash}` });
@@ -198,11 +198,11 @@ async function follow(form, hash) {
   for (let rest = 150; followed < FOLLOWED_MS; rest = Math.min(rest * 1.5, 5_000)) {
     while (document.hidden) await visibilityChanged();
     const told = await whereabouts(hash);
-    // Something else was sent from this form.
+    // Another transaction was sent from this form.
     if (!line.isConnected) return;
     const isKnown = told && told.status !== 'unknown';
     if (isKnown && tell(status, line, told)) return;
-    // A node that was not told yet by the wallet's own knows nothing; that passes.
+    // The wallet's node may not have sent the transaction to the explorer's node yet.
     vain = isKnown ? 0 : vain + 1;
     if (vain === IN_VAIN) { line.append(` ${told ? WORDS.unheard : WORDS.quiet}`); return; }
     await rested(rest);
@@ -211,12 +211,12 @@ async function follow(form, hash) {
   line.append(` ${WORDS.later}`);
 }
 
-/** Where it stands, or nothing where the explorer does not answer. */
+/** Status, or null if the explorer does not respond. */
 const whereabouts = (hash) => fetch(`/tx/${hash}/status`, { signal: AbortSignal.timeout(10_000) })
   .then((answer) => (answer.ok ? answer.json() : null))
   .catch(() => null);
 
-/** Puts it there, and says whether that is for good. What did not change is left alone: a change is read out. */
+/** Shows the status; returns true if it is final. Unchanged text is not set again, because screen readers announce changes. */
 function tell(status, line, told) {
   const undone = told.succeeded === false;
   const text = undone ? `${told.status}, ${WORDS.reverted}` : told.status;
@@ -231,7 +231,7 @@ function tell(status, line, told) {
 // ---- the page
 
 function begin() {
-  // A chain that the explorer does not know yet cannot be asked for.
+  // Without a known chain id the wallet cannot be switched.
   if (!panel?.dataset.chainId) return;
   if (!window.ethereum?.request) { say(WORDS.none); return; }
   say(WORDS.offer);
@@ -242,7 +242,7 @@ function begin() {
     setAccounts(accounts);
     for (const form of document.querySelectorAll('form[data-function]')) forgetWarning(form);
   });
-  // Connected before: the wallet says so without asking its owner again.
+  // A connected wallet returns its accounts without asking its owner again.
   ask('eth_accounts').then((accounts) => { if (accounts?.length) setAccounts(accounts); }, () => {});
   for (const form of document.querySelectorAll('form[data-function]')) {
     form.addEventListener('submit', (event) => {
@@ -253,7 +253,7 @@ function begin() {
   }
 }
 
-// Some wallets come after the page.
+// Some wallets are injected after the page has loaded.
 if (window.ethereum) begin();
 else {
   let begun = false;

@@ -1,4 +1,4 @@
-//! An account or a contract: what it has and what it took part in, on pages of their own, and for contracts what their code says.
+//! Pages of an account or a contract: overview, history, tokens and, for contracts, code, interface and forms.
 
 mod code;
 mod events;
@@ -28,10 +28,10 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use subject::{Contract, Source, Subject};
 
-/// Rows of transactions on the overview.
+/// Number of transactions on the overview.
 const NEWEST: i64 = 10;
 
-/// Every address of these pages.
+/// Routes of these pages.
 pub fn routes() -> Router<Arc<Site>> {
     let part = |part: &str| format!("/address/{{address}}/{part}");
     Router::new()
@@ -112,7 +112,7 @@ async fn facts(site: &Site, subject: &Subject) -> Result<Vec<(&'static str, Mark
     Ok(facts)
 }
 
-/// In short; [`code`] has the rest.
+/// Facts about a contract in short form; [`code`] shows the rest.
 async fn contract_facts(site: &Site, address: Address, known: &Contract) -> Result<Vec<(&'static str, Markup)>, Failure> {
     let said = match known.source {
         Source::Module => contract::SOURCE_MODULE_SHORT,
@@ -128,7 +128,7 @@ async fn contract_facts(site: &Site, address: Address, known: &Contract) -> Resu
     ])
 }
 
-/// Who made a contract, and with what.
+/// Creator of a contract, and the transaction that created it.
 async fn made_by(site: &Site, contract: &Contract) -> Result<Markup, Failure> {
     let Some(creator) = contract.creator else { return Ok(html! { span .note { (contract::MADE_BY_NOBODY) } }) };
     let hash = match contract.made_in {
@@ -141,7 +141,7 @@ async fn made_by(site: &Site, contract: &Contract) -> Result<Markup, Failure> {
     Ok(html! { (parts::account(creator)) @if let Some(hash) = hash { " " (contract::MADE_IN) " " (parts::transaction(hash)) } })
 }
 
-/// An address as people write it.
+/// Parses an address from a URL.
 pub fn parse(address: &str) -> Result<Address, Failure> {
     address.parse().map_err(|_| Failure::BadRequest(words::BAD_ADDRESS.into()))
 }

@@ -1,4 +1,4 @@
-//! What programs may ask, for people who write them: the table of [`crate::api`] as a page.
+//! Documentation of the API: the tables of [`crate::api`] as a page.
 
 use super::{Html, layout, parts};
 use crate::{
@@ -53,7 +53,7 @@ fn describe(endpoint: &Endpoint) -> Markup {
     }
 }
 
-/// The form in a word or two, with the way to its object.
+/// Short description of a form, with a link to its object.
 fn kind(form: &Form) -> Markup {
     match form.objects().first() {
         Some(object) => html! { a href={ "#" (object.name) } { (form.kind()) } },
@@ -83,14 +83,14 @@ fn actions() -> Markup {
     parts::table(words::ETHERSCAN, &[words::ACTION, words::TAKES, words::ANSWER], ACTIONS.iter().map(row).collect())
 }
 
-/// Text with code between backticks.
+/// Renders text with code between backticks.
 fn prose(text: &str) -> Markup {
     let parts = html! {
         @for (at, part) in text.split('`').enumerate() {
             @if at % 2 == 1 { code { (part) } } @else { (part) }
         }
     };
-    // On a phone a cell is a row of its parts, which these are to be one of.
+    // On a phone a cell is a row of its children. The `span` makes this text one child.
     if text.contains('`') {
         html! { span { (parts) } }
     } else {

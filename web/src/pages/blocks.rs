@@ -1,4 +1,4 @@
-//! Blocks: the list, and one block with how it was ordered, how the node ran it and who signed it.
+//! Pages of blocks: the list, and a single block with its ordering, execution and certificate.
 
 mod execution;
 
@@ -26,13 +26,13 @@ use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::sync::Arc;
 
-/// Most batches and skipped transactions that a page shows.
+/// Maximum number of batches and of skipped transactions on a page.
 const MOST: i64 = 200;
 
-/// Where a list begins.
+/// Query: start of a list.
 #[derive(Debug, Deserialize)]
 pub struct Before {
-    /// Places below this one.
+    /// Only rows with a place below this one.
     pub before: Option<i64>,
 }
 
@@ -64,7 +64,7 @@ pub fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
     table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::GAS, words::LEADER, words::STATUS])
 }
 
-/// One with less in it, for half a page.
+/// Table with fewer columns, for half a page.
 pub fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
     table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::LEADER, words::STATUS])
 }
@@ -136,7 +136,7 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
     let parent = row.hash("parent")?;
     Ok(parts::facts(&[
         (words::HASH, parts::block_hash(row.hash("hash")?)),
-        // Before the first block there is none to lead to.
+        // Block 0 has no parent to link to.
         (words::PARENT, if row.number("number")? == 0 { parts::hash(parent) } else { parts::block_hash(parent) }),
         (words::TIME, parts::time(row.number("time_ms")?)),
         (
@@ -200,7 +200,7 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     })
 }
 
-/// Where the first and the last of a block's commits were led.
+/// Links to the leaders of the first and the last of a block's commits.
 fn rounds([first, last]: [Option<Leader>; 2]) -> Markup {
     let one = |leader: Option<Leader>| match leader {
         Some(Leader { round, rank, is_kept }) => html! {
@@ -244,7 +244,7 @@ mod tests {
     };
     use corniche_api::{DagVertex, HeadBlock, Heads, LeaderSlot, SlotStatus};
 
-    /// Block 7 holds commits 40 and 41, led in rounds 20 and 21, and a batch of validator 2 that was proposed in round 19.
+    /// Block 7 contains commits 40 and 41, with leaders in rounds 20 and 21, and a batch that validator 2 proposed in round 19.
     async fn filled() -> testing::Filled {
         let filled = testing::filled().await;
         filled.write_block(7, 1_000).await;

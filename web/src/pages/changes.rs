@@ -1,4 +1,4 @@
-//! What a transaction left otherwise than it found it: balances, nonces, code and storage, from the node's trace.
+//! State changes of a transaction: balances, nonces, code and storage, from the node's trace.
 
 use super::parts;
 use crate::{
@@ -12,10 +12,10 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most changes that a page shows.
+/// Maximum number of changes on a page.
 const MOST: usize = 200;
 
-/// What changed, before and after, as the `prestateTracer` tells it. What is left out did not change.
+/// Values before and after, as the `prestateTracer` returns them. Omitted values did not change.
 #[derive(Debug, Default, Deserialize)]
 pub struct Changes {
     #[serde(default)]
@@ -36,13 +36,13 @@ struct Account {
     storage: BTreeMap<B256, B256>,
 }
 
-/// Asks the node. None where it serves no traces, or holds the state before no more.
+/// Requests the changes from the node. Returns `None` if it serves no traces, or no longer has the state before the block.
 pub async fn of(node: &Node, hash: B256) -> Option<Changes> {
     let how = json!({"tracer": "prestateTracer", "tracerConfig": {"diffMode": true}});
     node.ask("debug_traceTransaction", json!([hash, how])).await.ok()
 }
 
-/// A table of them.
+/// Table of changes.
 pub fn table(changes: &Changes, currency: &str) -> Markup {
     let rows = rows(changes, currency);
     let more = rows.len() > MOST;
@@ -67,7 +67,7 @@ fn rows(changes: &Changes, currency: &str) -> Vec<Vec<Markup>> {
             row(html! { (account::BALANCE) }, coins(pre.balance), coins(Some(after)));
         }
         if let Some(after) = post.nonce {
-            // A nonce of 0 is not told.
+            // The tracer omits a nonce of 0.
             let before = if is_new { None } else { Some(pre.nonce.unwrap_or(0)) };
             row(
                 html! { (account::NONCE) },
@@ -80,7 +80,7 @@ fn rows(changes: &Changes, currency: &str) -> Vec<Vec<Markup>> {
         }
         let slots: BTreeSet<&B256> = pre.storage.keys().chain(post.storage.keys()).collect();
         for slot in slots {
-            // A slot that is left out on one side is zero there.
+            // A slot that one side omits is zero there.
             let [before, after] = [pre, post].map(|side| side.storage.get(slot).copied().unwrap_or_default());
             row(html! { (words::SLOT) " " (parts::hash_in_short(*slot)) }, word(before), word(after));
         }
@@ -88,7 +88,7 @@ fn rows(changes: &Changes, currency: &str) -> Vec<Vec<Markup>> {
     rows
 }
 
-/// A word of storage: a small number in digits, anything else as it lies.
+/// A storage word: as a number if it fits into 64 bits, otherwise in hexadecimal.
 fn word(word: B256) -> Markup {
     let number = U256::from_be_bytes(word.0);
     match u64::try_from(number) {
@@ -126,7 +126,7 @@ mod tests {
         );
     }
 
-    /// Without tags.
+    /// Text without HTML tags.
     fn text(markup: &Markup) -> String {
         let html = markup.clone().into_string();
         html.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text)).collect::<String>().trim().to_owned()

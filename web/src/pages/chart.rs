@@ -1,6 +1,6 @@
-//! Charts of bars, drawn by the server: they need no script, and grow with the page.
+//! Bar charts, drawn by the server. They need no script and scale with the page.
 //!
-//! A chart is one picture to a screen reader, which is told what its ends and its highest bar are; a page that shows one has the same
+//! A screen reader reads a chart as one picture with its first, last and highest bar. A page with a chart contains the same
 //! numbers in a table.
 
 use crate::{
@@ -10,24 +10,24 @@ use crate::{
 use alloy_primitives::U256;
 use maud::{Markup, html};
 
-/// Units of the drawing: a bar with its gap, the gap, and the whole height. The style sheet stretches them.
+/// Units of the drawing: a bar with its gap, the gap, and the total height. The style sheet scales them.
 const STEP: usize = 10;
 const GAP: usize = 2;
 const HEIGHT: u64 = 100;
 
-/// Bars, oldest first. `label` says what each is and how much.
+/// Draws bars, oldest first. `label` returns the name and the value of a bar.
 pub fn bars(caption: &str, values: &[u64], label: impl Fn(usize) -> String) -> Markup {
     let values: Vec<U256> = values.iter().copied().map(U256::from).collect();
     draw(caption, &values, label, |top| format::amount(top, 0))
 }
 
-/// The same of what has a unit, which the axis says.
+/// Like [`bars`], with a unit on the axis.
 pub fn measured(caption: &str, unit: &str, values: &[u64], label: impl Fn(usize) -> String) -> Markup {
     let values: Vec<U256> = values.iter().copied().map(U256::from).collect();
     draw(caption, &values, label, |top| format!("{} {unit}", format::amount(top, 0)))
 }
 
-/// The same of amounts of a token.
+/// Like [`bars`], for amounts of a token.
 pub fn amounts(caption: &str, values: &[U256], decimals: u64, label: impl Fn(usize) -> String) -> Markup {
     draw(caption, values, label, |top| format::amount(top, decimals))
 }
@@ -43,7 +43,7 @@ fn draw(caption: &str, values: &[U256], label: impl Fn(usize) -> String, shown: 
     html! {
         figure .bars {
             figcaption { (caption) }
-            // The picture's label says what stands around it.
+            // Hidden from screen readers, because the picture's label contains it.
             p .top aria-hidden="true" { (shown(top)) }
             svg .chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(told) {
                 path .grid d={ "M0 0H" (width) "M0 " (HEIGHT / 2) "H" (width) "M0 " (HEIGHT) "H" (width) } {}
@@ -59,23 +59,23 @@ fn draw(caption: &str, values: &[U256], label: impl Fn(usize) -> String, shown: 
     }
 }
 
-/// Tenths of a power of ten that an axis may end at.
+/// Possible ends of an axis, in tenths of a power of ten.
 const STEPS: [u64; 11] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100];
 
-/// Where the axis ends: the next round number, and never nothing.
+/// End of an axis: the next round number, at least 1.
 fn ceiling(most: U256) -> U256 {
     let ten = U256::from(10);
     if most <= ten {
         return most.max(U256::ONE);
     }
     let tenth = ten.pow(U256::from(most.to_string().len() - 2));
-    // The largest numbers have no round one above them.
+    // The largest numbers have no round number above them in 256 bits.
     STEPS.iter().filter_map(|step| tenth.checked_mul(U256::from(*step))).find(|top| *top >= most).unwrap_or(most)
 }
 
-/// How high a bar is on an axis that ends at `top`: what is more than nothing is seen.
+/// Height of a bar on an axis that ends at `top`. Every positive value has a height of at least 1.
 fn height(value: U256, top: U256) -> u64 {
-    // Room for the product.
+    // Shifts both values, so that the product does not overflow.
     let shift = top.bit_len().saturating_sub(256 - 8);
     let (scaled, top) = ((value >> shift) * U256::from(HEIGHT), top >> shift);
     let height = scaled.div_ceil(top).max(U256::from(u8::from(!value.is_zero())));

@@ -1,22 +1,21 @@
-//! Where a list goes on: whether it does, and of one that is ordered by an amount the last row's numbers and address, as addresses of pages
-//! have them.
+//! Cursors of lists. The cursor of a list that is ordered by amount contains the numbers and the address of the last row.
 
 use super::Failure;
 use crate::words::list as words;
 use alloy_primitives::{Address, U256};
 use serde::Deserialize;
 
-/// Where a list begins.
+/// Query: start of a list.
 #[derive(Debug, Default, Deserialize)]
 pub struct Below {
-    /// The row before: `12-0x…`.
+    /// Cursor of the row before the first one: `12-0x…`.
     pub below: Option<String>,
-    /// Of a token with ids: only this one.
+    /// For tokens with ids: shows only this id.
     pub id: Option<String>,
 }
 
 impl Below {
-    /// The row before, or the one above all.
+    /// Returns the row before the first one. For the first page it is above all rows.
     pub fn row<const N: usize>(&self) -> Result<([U256; N], Address), Failure> {
         match &self.below {
             None => Ok(([U256::MAX; N], Address::repeat_byte(0xff))),
@@ -24,20 +23,21 @@ impl Below {
         }
     }
 
-    /// Whether the list begins at its beginning.
+    /// Returns `true` for the first page.
     pub fn is_first(&self) -> bool {
         self.below.is_none()
     }
 }
 
-/// Of one row more than a page has, those of the page; and the last of them, if the list goes on.
+/// Cuts `rows` to the length of a page. Returns the last row of the page if a further page exists; `rows` then has one row more
+/// than a page.
 pub fn cut<T>(rows: &mut Vec<T>, most: i64) -> Option<&T> {
     let goes_on = rows.len() > most as usize;
     rows.truncate(most as usize);
     rows.last().filter(|_| goes_on)
 }
 
-/// A row as the next page's address names it.
+/// Encodes a row as the cursor of the next page.
 pub fn below<const N: usize>(numbers: [U256; N], address: Address) -> String {
     let numbers = numbers.map(|number| format!("{number}-"));
     format!("{}{address}", numbers.concat())
@@ -53,7 +53,7 @@ fn parse<const N: usize>(text: &str) -> Option<([U256; N], Address)> {
     parts.next().is_none().then_some((numbers, address))
 }
 
-/// A number of 256 bits as people write it.
+/// Parses a decimal number of at most 256 bits.
 pub fn decimal(text: &str) -> Option<U256> {
     let digits = !text.is_empty() && text.len() <= 78 && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| U256::from_str_radix(text, 10).ok()).flatten()

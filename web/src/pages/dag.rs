@@ -1,5 +1,7 @@
-//! The picture no other explorer has: the ordering as it grows, and how each leader was decided. Under Mahi-Mahi a DAG of proposals by
-//! round, under Autobahn lanes of cars and the cuts through them. All of it is drawn here; `dag.js` only fetches it again.
+//! Page of the consensus DAG: the DAG as it grows, and the verdict on each leader.
+//!
+//! Under Mahi-Mahi it shows proposals by round, under Autobahn lanes of cars and the cuts through them. The server draws
+//! everything; `dag.js` only fetches it again.
 
 mod facts;
 mod lanes;
@@ -28,24 +30,24 @@ use window::COLUMNS;
 
 pub use window::Window;
 
-/// Rounds of one answer to programs.
+/// Maximum number of rounds in one API response.
 pub const MOST_ROUNDS: u64 = 64;
 
-/// Where the picture stands, and what of it is selected.
+/// Query: position of the picture, and selected item.
 #[derive(Debug, Deserialize)]
 pub struct At {
-    /// About in the middle; the newest when absent.
+    /// Round near the middle of the picture. Default: the newest rounds.
     pub round: Option<u64>,
-    /// See [`Pick`].
+    /// Selected item; see [`Pick`].
     pub pick: Option<String>,
 }
 
-/// Something of the picture.
+/// Selection of an item in the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// A proposal by its digest.
     Vertex(B256),
-    /// A proposal by its author and the digest of its batch, as blocks name them: `AUTHOR-DIGEST`.
+    /// A proposal by its author and the digest of its batch, as in blocks: `AUTHOR-DIGEST`.
     Batch(u64, B256),
     /// A leader's slot: `ROUND.RANK`.
     Slot(u64, u64),
@@ -73,11 +75,11 @@ impl fmt::Display for Pick {
     }
 }
 
-/// What is selected, found in the window.
+/// The selected item, found in the window.
 #[derive(Default)]
 pub struct Picked<'a> {
     vertex: Option<&'a DagVertex>,
-    /// That took something of its batch.
+    /// Blocks that contain transactions of its batch.
     blocks: Vec<u64>,
     slot: Option<&'a LeaderSlot>,
     votes: Option<votes::Votes>,
@@ -151,7 +153,7 @@ async fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pi
     })
 }
 
-/// The way back in time: a number for everybody, a slider for those with a script.
+/// Form that selects a round: a number field, and a slider if scripts run.
 fn scrub(window: &Window, round: Option<u64>) -> Markup {
     let (oldest, newest) = (window.oldest, window.newest);
     let value = round.unwrap_or(newest);
@@ -182,7 +184,7 @@ fn paging(window: &Window) -> Markup {
     }
 }
 
-/// What is not in the picture though it may have happened.
+/// Notes about data that may be missing in the picture.
 fn away(site: &Site) -> Markup {
     let now = site.now();
     html! {
@@ -191,7 +193,7 @@ fn away(site: &Site) -> Markup {
     }
 }
 
-/// No round is known.
+/// Page for the case that no round is known.
 fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
     if let Some(round) = round {
         return Err(Failure::NotFound(words::no_round_yet(&format::number(round))));

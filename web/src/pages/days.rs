@@ -1,4 +1,4 @@
-//! Pages that go back day by day: which days they show, and how those without a row come between the others.
+//! Pages of days: their range, and values for days without a row.
 
 use super::Failure;
 use crate::{
@@ -12,14 +12,15 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-/// Most days of one page, and fewest, so that the first days of a chain do not look like all there is.
+/// Maximum and minimum number of days on a page. With the minimum, the page of a young chain also shows empty days before its
+/// start.
 pub const MOST: u64 = 90;
 const LEAST: u64 = 14;
 
-/// Where a page of days ends.
+/// Query: last day of the page.
 #[derive(Debug, Default, Deserialize)]
 pub struct Until {
-    /// A date, as addresses of pages have it; the newest day without.
+    /// Date in the format of [`format::day`]. Default: the newest day.
     until: Option<String>,
 }
 
@@ -29,7 +30,7 @@ impl Until {
         Self { until: date.map(str::to_owned) }
     }
 
-    /// Whether it is the newest page.
+    /// Returns `true` for the newest page.
     pub fn is_newest(&self) -> bool {
         self.until.is_none()
     }
@@ -43,18 +44,18 @@ impl Until {
     }
 }
 
-/// The day of the newest block: days are of the chain's time, which is UTC.
+/// Day of the newest block. Days follow the chain's time, which is UTC.
 pub fn today(site: &Site) -> u64 {
     site.now().indexed.map_or(0, |(_, time_ms)| time_ms / DAY_MS)
 }
 
-/// The days of a page that ends at `last`, when the rows that were found begin at `oldest`.
+/// Days of a page that ends at `last`. `oldest` is the day of the oldest row found.
 pub fn window(last: u64, oldest: Option<u64>) -> RangeInclusive<u64> {
     let first = oldest.unwrap_or(last).clamp(last.saturating_sub(MOST - 1), last.saturating_sub(LEAST - 1));
     first..=last
 }
 
-/// What was on each day; on those without a row, what `idle` makes of the day before.
+/// Value of each day. For a day without a row, `idle` derives it from the value of the day before.
 pub fn fill<T: Clone + Default>(window: RangeInclusive<u64>, rows: &BTreeMap<u64, T>, idle: impl Fn(&T) -> T) -> Vec<T> {
     let before = rows.range(..*window.start()).next_back().map(|(_, row)| row.clone()).unwrap_or_default();
     let next = |before: &mut T, day: u64| {
@@ -64,7 +65,7 @@ pub fn fill<T: Clone + Default>(window: RangeInclusive<u64>, rows: &BTreeMap<u64
     window.scan(before, next).collect()
 }
 
-/// The way to earlier days, if there are any, and back.
+/// Links to earlier days, if there are any, and to the newest days.
 pub fn pages(list: &str, until: &Until, window: &RangeInclusive<u64>, oldest: Option<u64>) -> Markup {
     let earlier = oldest.is_some_and(|oldest| oldest < *window.start());
     html! {
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn days_without_rows_come_between() {
         let rows = BTreeMap::from([(5, (50, 2)), (8, (80, 3))]);
-        // A supply stays what it was, and nothing is moved.
+        // The supply stays the same, and nothing is transferred.
         let found = fill(7..=9, &rows, |(supply, _)| (*supply, 0));
         assert_eq!(found, [(50, 0), (80, 3), (80, 0)]);
         assert_eq!(fill(3..=5, &rows, |(supply, _)| (*supply, 0)), [(0, 0), (0, 0), (50, 2)]);

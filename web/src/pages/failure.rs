@@ -1,4 +1,4 @@
-//! Why there is no page: what was tried, and what to try next.
+//! Error pages: the reason, and advice.
 
 use super::{Html, layout};
 use crate::{database::DatabaseError, node::NodeError, words::failure as words};
@@ -8,16 +8,16 @@ use axum::{
 };
 use maud::html;
 
-/// Why there is no page.
+/// Reason for an error page.
 #[derive(Debug)]
 pub enum Failure {
-    /// There is no such thing; the text says what was looked for and where.
+    /// The item does not exist. The text describes what was searched and where.
     NotFound(String),
-    /// The address of the page cannot be read; the text says why.
+    /// The URL is invalid. The text gives the reason.
     BadRequest(String),
-    /// Only the node knows, and it does not answer; the text says what is known without it.
+    /// Only the node has the data, and it does not respond. The text describes what is known without it.
     Away(String),
-    /// Our own fault, which only the log is told in full.
+    /// Internal error. The text goes to the log only.
     Broken(String),
 }
 

@@ -1,4 +1,4 @@
-//! Who signed the newest certificates: a strip of small squares for each validator.
+//! Signers of the newest certificates: a strip of small squares for each validator.
 
 use super::Failure;
 use crate::{
@@ -10,39 +10,39 @@ use crate::{
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
 
-/// Certificates looked at.
+/// Number of certificates.
 const LAST: i64 = 20;
 
-/// The newest certificates with their signers.
+/// Query for the newest certificates with their signers.
 pub const NEWEST: &str = "SELECT height, signers FROM certificates ORDER BY height DESC LIMIT $1";
 
-/// Units of the drawing: a square with its gap, the square, and where the line that draws it runs.
+/// Units of the drawing: a square with its gap, a square, and the vertical position of the line that draws it.
 const STEP: usize = 10;
 const SQUARE: usize = 8;
 const MIDDLE: usize = 5;
 
-/// Who signed the newest certificates.
+/// Signers of the newest certificates.
 #[derive(Debug)]
 pub struct Health {
     /// Blocks of the certificates, oldest first.
     heights: Vec<u64>,
-    /// For each validator, whether it is among the signers of each.
+    /// For each validator: `true` for each certificate that it signed.
     signed: Vec<Vec<bool>>,
 }
 
-/// How a validator does, by the newest certificates.
+/// State of a validator according to the newest certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing was certified yet.
+    /// No certificate exists yet.
     Unknown,
-    /// In at least one. A certificate is closed by a quorum, so whoever is well is missing in some.
+    /// It signed at least one. A certificate closes at a quorum, so healthy validators miss some too.
     Signs,
-    /// In none.
+    /// It signed none.
     Silent,
 }
 
 impl Health {
-    /// As the database has it.
+    /// Reads the newest certificates from the database.
     pub async fn read(site: &Site) -> Result<Self, Failure> {
         let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
         let rows = sql(NEWEST).bind(LAST).fetch_all(site.database.readers()).await?;
@@ -52,7 +52,7 @@ impl Health {
         Ok(Self::of(committee, certificates))
     }
 
-    /// Of certificates with their signers, oldest first.
+    /// Evaluates certificates with their signers, oldest first.
     fn of(committee: usize, certificates: Vec<(u64, Vec<u8>)>) -> Self {
         let mut health = Self { heights: Vec::new(), signed: vec![Vec::new(); committee] };
         for (height, signers) in certificates {
@@ -69,12 +69,12 @@ impl Health {
         self.signed.get(index as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// How many of the certificates a validator is in.
+    /// Number of these certificates that a validator signed.
     pub fn count(&self, index: u64) -> usize {
         self.of_validator(index).iter().filter(|signed| **signed).count()
     }
 
-    /// In a word.
+    /// State of a validator.
     pub fn verdict(&self, index: u64) -> Verdict {
         match (self.count(index), self.of_validator(index).len()) {
             (_, 0) => Verdict::Unknown,
@@ -83,7 +83,7 @@ impl Health {
         }
     }
 
-    /// A validator's squares, the newest at the right: filled where it signed, flat where it is missing.
+    /// Squares of a validator, the newest at the right: filled if it signed, flat if not.
     pub fn strip(&self, index: u64) -> Markup {
         let signed = self.of_validator(index);
         let missed: Vec<_> = signed.iter().zip(&self.heights).filter(|(signed, _)| !**signed).collect();
@@ -104,7 +104,7 @@ impl Health {
         }
     }
 
-    /// All validators; where they are more than `most`, those that are missing most.
+    /// Strips of all validators. If there are more than `most`, those that miss the most signatures.
     pub fn overview(&self, most: usize) -> Markup {
         let mut validators: Vec<u64> = (0..self.signed.len() as u64).collect();
         let all = validators.len();
@@ -123,7 +123,7 @@ impl Health {
     }
 }
 
-/// A verdict as people read it.
+/// Tag for a verdict.
 pub fn tag(verdict: Verdict) -> Markup {
     match verdict {
         Verdict::Unknown => html! {},
@@ -182,7 +182,7 @@ mod tests {
         let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
         let mut rows = crate::database::Rows::new("certificates", columns);
         for height in 1..=25u64 {
-            // Validator 0 is away from the last one.
+            // Validator 0 did not sign the last one.
             let signers = vec![if height == 25 { 0b1110 } else { 0b0111 }];
             let (signature, model) = (Vec::new(), String::new());
             rows.push([height.into(), height.into(), signers.into(), signature.into(), model.into(), height.into()]);

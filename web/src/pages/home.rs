@@ -1,4 +1,4 @@
-//! What the network is doing, at one look.
+//! Home page: an overview of the network.
 
 use super::{Failure, Page, blocks, chart, health::Health, layout, transactions};
 use crate::{
@@ -14,14 +14,14 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::sync::Arc;
 
-/// Blocks and transactions listed, and blocks in the charts.
+/// Number of listed blocks and transactions, and number of blocks in the charts.
 const LISTED: i64 = 10;
 const CHARTED: i64 = 100;
 
-/// Validators whose health is shown.
+/// Number of validators in the overview.
 const VALIDATORS: usize = 24;
 
-/// Throughput is that of so many seconds, and of so many blocks at most: a hundred a second.
+/// Throughput is measured over 60 seconds and at most 6,000 blocks, which are 100 per second.
 const SECONDS: usize = 60;
 const WINDOW_MS: u64 = 60_000;
 const MOST_BLOCKS: u64 = 6_000;
@@ -78,7 +78,7 @@ async fn numbers(site: &Site, newest: &[AnyRow], throughput: Option<f64>) -> Res
     })
 }
 
-/// Transactions of each second of the last minute of blocks, and on average; of a chain without blocks none.
+/// Transactions in each second of the last minute of blocks, and their average. Empty for a chain without blocks.
 #[derive(Debug, Default, PartialEq)]
 struct Throughput {
     seconds: Vec<u64>,
@@ -91,7 +91,8 @@ impl Throughput {
         Self::after(site, window_begins(head.number("time_ms")?, now_ms()), MOST_BLOCKS).await
     }
 
-    /// Of the minute after a moment. Of more blocks than are read these are the newest, and the average is that of their seconds.
+    /// Reads the minute after `from_ms`. At most `most` blocks are read, the newest ones; if there are more, the average covers
+    /// only the seconds since the oldest of them.
     async fn after(site: &Site, from_ms: u64, most: u64) -> Result<Self, Failure> {
         let text = "SELECT CAST((time_ms - $1 - 1) / 1000 AS BIGINT) AS bar, CAST(SUM(transactions) AS BIGINT) AS transactions, \
                     CAST(COUNT(*) AS BIGINT) AS blocks FROM (SELECT time_ms, transactions FROM blocks WHERE time_ms > $1 \
@@ -103,7 +104,7 @@ impl Throughput {
             let bar = usize::try_from(row.number("bar")?).unwrap_or(SECONDS);
             blocks += row.number("blocks")?;
             first = first.min(bar);
-            // A block that came since the newest one was read is after the minute.
+            // A block that arrived after the newest one was read is after the minute.
             if let Some(second) = seconds.get_mut(bar) {
                 *second = row.number("transactions")?;
             }
@@ -114,19 +115,20 @@ impl Throughput {
     }
 }
 
-/// Where the minute begins that throughput is measured over. It ends with the newest block; of a chain that stopped, a minute ago, so that its
-/// throughput falls to nothing, and clocks that differ by some seconds change nothing.
+/// Start of the minute over which throughput is measured. The minute ends with the newest block, or one minute before now if
+/// that is later. So the throughput of a stopped chain falls to 0, and clocks that differ by some seconds have no effect.
 fn window_begins(newest_ms: u64, now_ms: u64) -> u64 {
     newest_ms.max(now_ms.saturating_sub(WINDOW_MS)).saturating_sub(WINDOW_MS)
 }
 
-/// The median from order to certificate.
+/// Median latency from order to certificate, in milliseconds.
 fn latency(newest: &[AnyRow]) -> Option<u64> {
     let latencies = latencies(newest);
     latencies.get(latencies.len() / 2).copied()
 }
 
-/// Milliseconds from order to certificate of these blocks, as far as they were seen, the fastest first.
+/// Latencies from order to certificate of these blocks in milliseconds, fastest first. Blocks without an observed certificate
+/// are left out.
 pub fn latencies(newest: &[AnyRow]) -> Vec<u64> {
     let mut latencies: Vec<u64> = newest.iter().filter_map(certified_after).collect();
     latencies.sort_unstable();
@@ -138,7 +140,7 @@ fn certified_after(row: &AnyRow) -> Option<u64> {
 }
 
 fn charts(newest: &[AnyRow], seconds: &[u64]) -> Markup {
-    // A block without a certificate yet has no such time, which is not 0.
+    // A block without a certificate has no latency yet, so it is left out instead of drawn as 0.
     let certified = newest.iter().rev().filter_map(|row| Some((row.number("number").ok()?, certified_after(row)?)));
     let (certified, latencies): (Vec<u64>, Vec<u64>) = certified.unzip();
     let rate = |at: usize| words::second_before(seconds.len() - 1 - at, &format::number(seconds[at]));
@@ -183,7 +185,7 @@ mod tests {
         (seconds[0], seconds[1], seconds[59]) = (50, 40, 50);
         let found = Throughput::after(&filled.site, 5_000, 100).await.unwrap();
         assert_eq!(found, Throughput { seconds: seconds.clone(), average: Some(140.0 / 60.0) });
-        // Three blocks are read of six, and they are of 59 seconds; one is after the minute.
+        // Three of six blocks are read, and they cover 59 seconds; one of them is after the minute.
         (seconds[0], seconds[1]) = (0, 40);
         let found = Throughput::after(&filled.site, 5_000, 3).await.unwrap();
         assert_eq!(found, Throughput { seconds: seconds.clone(), average: Some(90.0 / 59.0) });

@@ -1,4 +1,4 @@
-//! What stands around every page.
+//! Frame of every page: head, navigation, banner and footer.
 
 use crate::{
     format, links,
@@ -24,7 +24,7 @@ pub fn page(site: &Site, title: &str, body: Markup) -> super::Html {
     super::Html(frame(title, Some(&site.standing.now()), body))
 }
 
-/// A page that needs nothing of the chain.
+/// A page without data of the chain.
 pub fn bare(title: &str, body: Markup) -> Markup {
     frame(title, None, body)
 }
@@ -54,7 +54,7 @@ fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
                         input #q type="search" name="q" placeholder=(nav::SEARCH_HINT) autocomplete="off" spellcheck="false" maxlength="200";
                         button { (nav::SEARCH) }
                     }
-                    // Only a script can do this, so only a script shows it.
+                    // These controls need the script, so the script shows them.
                     div .tools hidden {
                         label { span .hidden { (nav::UNIT) } select #unit { option value="18" { (currency(standing)) } option value="9" { (unit::GWEI) } option value="0" { (unit::WEI) } } }
                         button #theme type="button" { (nav::THEME) }
@@ -74,7 +74,7 @@ fn currency(standing: Option<&Snapshot>) -> &str {
     standing.map_or(unit::COIN, |standing| &standing.currency)
 }
 
-/// What a reader should know before believing the page.
+/// Banner about problems: the indexer stopped, the node does not respond, or the explorer catches up.
 fn banner(standing: &Snapshot) -> Markup {
     let head = standing.heads.as_ref().map(|heads| heads.executed.number);
     let indexed = standing.indexed.map(|(number, _)| number);
@@ -82,7 +82,7 @@ fn banner(standing: &Snapshot) -> Markup {
         @if let Some(halt) = &standing.halt {
             p .banner role="alert" { strong { (failure::HALTED) } " " (halt.to_string()) }
         } @else if standing.waits.is_some() {
-            // Why is for the log alone: it names the node's URL, which may hold a password.
+            // The reason goes to the log only: it contains the node's URL, which may contain a password.
             p .banner role="status" title=(failure::WAITS_HINT) { (failure::WAITS) }
         } @else if let (Some(head), Some(indexed)) = (head, indexed) {
             @if head > indexed + 50 {

@@ -1,4 +1,4 @@
-//! The node that this explorer follows, its peers, the chain it is on, and what its execution did.
+//! Page of the node that the explorer follows, its peers, its chain, and its execution statistics.
 
 mod peers;
 
@@ -16,12 +16,12 @@ use corniche_api::Statistics;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Blocks whose way from order to certificate is looked at.
+/// Number of blocks whose latency from order to certificate is measured.
 const BLOCKS: i64 = 100;
 
 /// `/network`
 pub async fn show(State(site): State<Arc<Site>>) -> Page {
-    // Both are asked for all readers at once, so the page may be live.
+    // All readers share both results, so live pages cause no more requests to the node.
     let (told, round) = tokio::join!(site.mesh.told(), site.mesh.now());
     let committee = site.now().committee;
     let body = html! {
@@ -56,7 +56,7 @@ fn node(site: &Site, told: &Told) -> Markup {
     ])
 }
 
-/// How far inner calls are; nothing before the node said whether it tells them.
+/// Newest block whose inner calls are stored. Returns `None` until the node has responded.
 fn traced(now: &Snapshot) -> Option<Markup> {
     let nobody_asks = || now.chain_id.map(|_| html! { span .note { (words::NOT_TRACED) } });
     now.traced.map(parts::block).or_else(nobody_asks)
@@ -98,7 +98,7 @@ async fn chain(site: &Site) -> Result<Markup, Failure> {
     })
 }
 
-/// Of sorted milliseconds.
+/// Median and 90th percentile of sorted latencies in milliseconds.
 fn latency(sorted: &[u64]) -> String {
     let at = |per_cent: usize| sorted.get(sorted.len() * per_cent / 100).copied();
     match (at(50), at(90)) {
@@ -107,7 +107,7 @@ fn latency(sorted: &[u64]) -> String {
     }
 }
 
-/// What execution did since the node started, in sentences.
+/// Execution statistics since the node's start, in sentences.
 fn execution(told: &Statistics) -> Markup {
     let share =
         |part: u64, whole: u64| format::share(U256::from(part), U256::from(whole)).unwrap_or_else(|| format::percent(0, 0));

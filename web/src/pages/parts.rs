@@ -1,4 +1,4 @@
-//! The small things that pages are made of, each named for what it shows.
+//! Building blocks of pages.
 
 use crate::{
     database::Place,
@@ -9,7 +9,7 @@ use alloy_primitives::{Address, B256, U256};
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// A value that lights up wherever else it stands on the page, and can be copied.
+/// A value with a copy button. The script highlights all its occurrences on the page.
 fn value(text: &str, shown: &str, link: Option<String>) -> Markup {
     html! {
         span .value data-value=(text) {
@@ -58,13 +58,13 @@ pub fn block_hash(hash: B256) -> Markup {
     value(&text, &text, Some(links::block(hash)))
 }
 
-/// A hash that nothing here is named by.
+/// A hash without a page of its own.
 pub fn hash(hash: B256) -> Markup {
     let text = hash.to_string();
     value(&text, &text, None)
 }
 
-/// The same, in short.
+/// A hash in short.
 pub fn hash_in_short(hash: B256) -> Markup {
     let text = hash.to_string();
     value(&text, &short(&text), None)
@@ -80,7 +80,7 @@ pub fn bytes(bytes: &[u8]) -> Markup {
     beginning(bytes, bytes.len() as u64)
 }
 
-/// Bytes of so many, of which only the beginning was read.
+/// First bytes of a value of `length` bytes.
 pub fn beginning(bytes: &[u8], length: u64) -> Markup {
     const MOST: usize = 16 << 10;
     let shown = &bytes[..bytes.len().min(MOST)];
@@ -96,7 +96,7 @@ pub fn validator(index: u64) -> Markup {
     html! { a href=(links::validator(index)) { (network::validator(index)) } }
 }
 
-/// A moment: exactly, and how long ago for those with a script.
+/// A time. The script adds how long ago it was.
 pub fn time(ms: u64) -> Markup {
     html! { time datetime=(format::iso(ms)) data-ms=(ms) { (format::time(ms)) } }
 }
@@ -106,7 +106,7 @@ pub fn coins(wei: U256, currency: &str) -> Markup {
     html! { span .amount data-wei=(wei) { (format::amount(wei, format::COIN_DECIMALS)) " " (currency) } }
 }
 
-/// What a token calls itself; a stranger chose it.
+/// Symbol of a token. A third party chose it.
 pub fn symbol(symbol: &str) -> Markup {
     html! { span .symbol { @if symbol.is_empty() { "?" } @else { (symbol) } } }
 }
@@ -116,7 +116,7 @@ pub fn tokens(amount: U256, decimals: u64) -> Markup {
     html! { span .amount { (format::amount(amount, decimals)) } }
 }
 
-/// What became of an executed transaction.
+/// Result of an executed transaction.
 pub fn result(succeeded: bool) -> Markup {
     match succeeded {
         true => html! { span .tag.good { (status::SUCCEEDED) } },
@@ -124,12 +124,12 @@ pub fn result(succeeded: bool) -> Markup {
     }
 }
 
-/// One of the words of [`status`].
+/// Tag for one of the texts in [`status`].
 pub fn status(word: &str) -> Markup {
     html! { span .tag.{ "is-" (word) } { (word) } }
 }
 
-/// What a script says, for an attribute of its element: scripts have no words of their own.
+/// Texts for a script, as an attribute of its element. Scripts contain no texts.
 pub fn texts(texts: &[(&str, &str)]) -> String {
     texts.iter().copied().collect::<Value>().to_string()
 }
@@ -139,7 +139,7 @@ pub fn facts(rows: &[(&str, Markup)]) -> Markup {
     html! { dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
 }
 
-/// A table that becomes a stack of cards on a phone: cells carry their column's name.
+/// A table. On a phone each row becomes a card, so each cell carries the name of its column.
 pub fn table(caption: &str, columns: &[&str], rows: Vec<Vec<Markup>>) -> Markup {
     html! {
         @if rows.is_empty() {
@@ -154,7 +154,7 @@ pub fn table(caption: &str, columns: &[&str], rows: Vec<Vec<Markup>>) -> Markup 
     }
 }
 
-/// The way further down a list that ended at `last`; none when the list was not full.
+/// Links to other pages of a list. `last` is the place of the last row if a further page exists.
 pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
@@ -164,7 +164,7 @@ pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
     }
 }
 
-/// The way further down a list that is no list of places.
+/// Links to other pages of a list that is not ordered by place.
 pub fn further(list: &str, last: Option<String>, is_first: bool) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
@@ -174,7 +174,7 @@ pub fn further(list: &str, last: Option<String>, is_first: bool) -> Markup {
     }
 }
 
-/// Parts of a page that are pages of their own.
+/// Links to the parts of a page, each of which is a page itself.
 pub fn tabs(parts: &[(String, &str)], here: &str) -> Markup {
     html! {
         nav .tabs aria-label=(list::PARTS) {

@@ -1,4 +1,4 @@
-//! Search: to the page that was meant, or a list of what may have been, or what was tried.
+//! Search page: redirects to the only match, or lists the hits, or lists the attempted lookups.
 
 use super::{Page, layout, parts};
 use crate::{
@@ -14,10 +14,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What is looked for.
+/// Query of the search page.
 #[derive(Debug, Deserialize)]
 pub struct Question {
-    /// As it was typed.
+    /// Text of the query, as typed.
     #[serde(default)]
     pub q: String,
 }

@@ -1,4 +1,4 @@
-//! What the chain did, day by day.
+//! Daily statistics of the chain.
 
 use super::{Failure, Page, chart, days, days::Until, layout, parts};
 use crate::{
@@ -12,11 +12,11 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
-/// The newest days up to one.
+/// Query for the newest days up to a day.
 pub const DAYS: &str = "SELECT day, blocks, transactions, failed, skipped, gas_used, transfers, contracts, new_accounts FROM days WHERE day <= $1 \
                         ORDER BY day DESC LIMIT $2";
 
-/// What is counted, as columns of the database and as people read it.
+/// Counters: column of the database, and label.
 const COUNTED: [(&str, &str); 8] = [
     ("blocks", words::BLOCKS),
     ("transactions", words::TRANSACTIONS),
@@ -33,7 +33,7 @@ type Counts = [u64; COUNTED.len()];
 /// `/statistics`
 pub async fn show(State(site): State<Arc<Site>>, Query(until): Query<Until>) -> Page {
     let last = until.day(&site)?;
-    // One more than the page shows says whether there are earlier ones.
+    // Reads one more row than the page shows, to know whether earlier days exist.
     let rows = sql(DAYS).bind(int(last)).bind(int(days::MOST + 1)).fetch_all(site.database.readers()).await?;
     let found: BTreeMap<u64, Counts> = rows.iter().map(counts).collect::<Result<_, _>>()?;
     let oldest = found.keys().next().copied();

@@ -1,4 +1,4 @@
-//! A site for tests: a database in a file that goes with it, and a node that does not answer.
+//! A site for tests: a database in a temporary file, and a node that does not respond.
 
 use super::tokens::Token;
 use crate::{
@@ -16,20 +16,20 @@ use corniche_api::{Validator, Validators};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// See the module.
+/// A site, and the directory of its database.
 pub struct Filled {
     pub site: Arc<Site>,
     _directory: TempDir,
 }
 
-/// With four validators, and a newest block on day 100.
+/// Creates a site with four validators and a newest block on day 100.
 pub async fn filled() -> Filled {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
     let standing = Arc::new(Standing::new("CRN".into()));
     standing.introduced(7, B256::repeat_byte(7), false, committee(4));
     standing.indexed(1_000, 100 * crate::indexer::digest::DAY_MS);
-    // Nobody listens there.
+    // No server listens on this port.
     let nobody = "http://127.0.0.1:1";
     let (node, mesh) = (Node::new(nobody), Mesh::new([nobody]));
     let (uploads, _) = uploads::channel();
@@ -49,7 +49,7 @@ fn committee(size: u64) -> Validators {
     Validators { epoch: 0, committee_hash: B256::ZERO, engine: "mahi-mahi".into(), quorum: 3, validators }
 }
 
-/// An ERC-20 of so many holders.
+/// An ERC-20 token with this number of holders.
 pub fn token(address: Address, holders: u64) -> Token {
     let (name, symbol) = ("Gold".to_owned(), "GLD".to_owned());
     let supply = U256::from(1_000);
@@ -57,7 +57,7 @@ pub fn token(address: Address, holders: u64) -> Token {
 }
 
 impl Filled {
-    /// The node says that this engine orders.
+    /// Sets the engine that the node reports.
     pub fn introduce(&self, engine: &str) {
         let committee = Validators { engine: engine.into(), ..committee(4) };
         self.site.standing.introduced(7, B256::repeat_byte(7), false, committee);
@@ -67,7 +67,7 @@ impl Filled {
         rows.write(&mut self.site.database.writer().await.unwrap()).await.unwrap();
     }
 
-    /// A block of which only number and time are of interest.
+    /// Writes a block of which only number and time matter.
     pub async fn write_block(&self, number: u64, time_ms: u64) {
         let columns = &[
             "number",
@@ -147,7 +147,7 @@ impl Filled {
         self.write(rows).await;
     }
 
-    /// Who holds how much of a token, or of an id of it.
+    /// Writes balances of a token, or of its ids.
     pub async fn write_balances(&self, token: Address, balances: &[(Address, Option<u64>, u64)]) {
         let mut rows = Rows::new("balances", &["token", "holder", "token_id", "amount"]);
         for (holder, id, amount) in balances {
@@ -158,7 +158,7 @@ impl Filled {
     }
 }
 
-/// The link of a picture that has this id, with all that is drawn in it.
+/// Returns the link with this id in a picture, with its content.
 pub fn drawn<'a>(page: &'a str, id: &str) -> &'a str {
     let at = page.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("{id} is not in {page}"));
     let begin = page[..at].rfind("<a ").unwrap();
@@ -166,7 +166,7 @@ pub fn drawn<'a>(page: &'a str, id: &str) -> &'a str {
     &page[begin..begin + length]
 }
 
-/// What follows `prefix` in the links of a page, in order.
+/// Returns the rest of each link on a page that starts with `prefix`, in order.
 pub fn links(page: &str, prefix: &str) -> Vec<String> {
     let start = format!("href=\"{prefix}");
     page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap().replace("&amp;", "&")).collect()

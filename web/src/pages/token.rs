@@ -1,4 +1,4 @@
-//! One token: its transfers, who holds it, its ids, and how much of it there was when.
+//! Page of a token: transfers, holders, ids, and supply over time.
 
 use super::{
     Failure, Page, ROWS, account,
@@ -22,27 +22,27 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A token by its address.
+/// Query for a token by its address.
 pub const TOKEN: &str = "SELECT address, standard, name, symbol, decimals, supply, holders, transfers, first_block, consistent FROM tokens WHERE \
                          address = $1";
 
-/// Its transfers below a place.
+/// Query for a token's transfers below a place.
 pub const TRANSFERS: &str = "SELECT f.place, f.sender, f.recipient, f.token_id, f.amount, f.time_ms, t.hash FROM transfers f JOIN transactions t ON \
                              t.place = f.transaction_place WHERE f.token = $1 AND f.place < $2 ORDER BY f.place DESC LIMIT $3";
 
-/// Who holds most of it, or of one id, below a holder.
+/// Query for the largest holders of a token, or of one id, below a holder.
 pub const HOLDERS: &str = "SELECT holder, amount FROM balances WHERE token = $1 AND token_id = $2 AND (amount, holder) < ($3, $4) ORDER BY amount \
                            DESC, holder DESC LIMIT $5";
 
-/// Its ids with their holders, the highest id first, below a row. Balances without an id are totals.
+/// Query for a token's ids with their holders, the highest id first, below a row. Balances without an id are totals.
 pub const IDS: &str = "SELECT token_id, holder, amount FROM balances WHERE token = $1 AND token_id > $2 AND (token_id, amount, holder) < ($3, $4, \
                        $5) ORDER BY token_id DESC, amount DESC, holder DESC LIMIT $6";
 
-/// The newest days on which it moved, up to one.
+/// Query for the newest days on which a token moved, up to a day.
 pub const DAYS: &str =
     "SELECT day, transfers, supply FROM token_days WHERE token = $1 AND day <= $2 ORDER BY day DESC LIMIT $3";
 
-/// Parts of the page as its address names them.
+/// Last segments of the URLs of the page's parts.
 const PART_HOLDERS: &str = "holders";
 const PART_IDS: &str = "ids";
 const PART_DAYS: &str = "days";
@@ -84,7 +84,7 @@ fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
     Ok(cells)
 }
 
-/// A part of the page that is a page of its own: `/token/{address}/{part}`
+/// `/token/{address}/{part}`: a part of the page that is a page itself.
 pub async fn part(
     State(site): State<Arc<Site>>,
     Path((address, part)): Path<(String, String)>,
@@ -108,7 +108,7 @@ async fn find(site: &Site, address: &str) -> Result<Token, Failure> {
     Token::read(&row.ok_or_else(|| Failure::NotFound(words::no_token(address)))?)
 }
 
-/// A whole page. Its facts are those of now, so it is live as a whole where its list begins at the beginning.
+/// A complete page. Its facts are current, so all of it is live if it shows the first page of its list.
 fn page(site: &Site, token: &Token, part: &str, body: Markup, is_newest: bool) -> super::Html {
     let here = token.address;
     let mut tabs = vec![(links::token(here), words::TRANSFERS), (links::token_part(here, PART_HOLDERS), words::HOLDERS)];
@@ -136,7 +136,7 @@ fn page(site: &Site, token: &Token, part: &str, body: Markup, is_newest: bool) -
     layout::page(site, &title, body)
 }
 
-/// The page of an id's holders.
+/// Link to the holders of an id.
 fn of_id(token: Address, id: U256) -> Markup {
     html! { a .id href=(links::token_id(token, id)) { "#" (id) } }
 }
@@ -153,7 +153,7 @@ async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Fai
     let last = cursor::cut(&mut found, ROWS).map(|(holder, amount)| cursor::below([*amount], *holder));
     let cells = |(holder, amount): &(Address, U256)| {
         let mut cells = vec![parts::account(*holder), parts::tokens(*amount, token.decimals)];
-        // Nobody knows how much there is of one id.
+        // The supply of a single id is not known.
         cells.extend(id.is_none().then(|| html! { (share(*amount, token)) }));
         cells
     };
@@ -168,7 +168,7 @@ async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Fai
     })
 }
 
-/// A holder's part of the supply; no number where the events of the token do not add up to one.
+/// A holder's share of the supply; a dash if the token's events contradict each other.
 fn share(amount: U256, token: &Token) -> String {
     format::share(amount, token.supply).unwrap_or_else(|| "–".into())
 }
@@ -193,7 +193,7 @@ async fn ids(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure
 
 async fn over_time(site: &Site, token: &Token, until: &Until) -> Result<Markup, Failure> {
     let last = until.day(site)?;
-    // One more than the page shows: what the supply was before.
+    // Reads one more row than the page shows: it contains the supply before the first day.
     let query = sql(DAYS).bind(token.address.to_vec()).bind(int(last)).bind(int(days::MOST + 1));
     let rows = query.fetch_all(site.database.readers()).await?;
     let day = |row: &AnyRow| Ok((row.number("day")?, (row.number("transfers")?, row.amount("supply")?)));
@@ -242,7 +242,7 @@ mod tests {
         part(State(Arc::clone(&filled.site)), path, Query(from), until).await.unwrap().0.into_string()
     }
 
-    /// All rows of a list, page by page: what of each row's link follows `prefix`.
+    /// Reads a list page by page. Returns the rest of each link that starts with `prefix`.
     async fn walk(filled: &Filled, name: &str, prefix: &str) -> Vec<String> {
         let (mut from, mut seen) = (Below::default(), Vec::new());
         for _ in 0..10 {
@@ -262,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn holders_are_listed_once_and_the_richest_first() {
-        // Many with as much: the address decides between them.
+        // Several holders have the same amount; the address decides their order.
         let balances: Vec<_> = (0..60).map(|at| (holder(at), None, 1 + u64::from(at) / 20)).collect();
         let filled = gold(20, 120, &balances).await;
         let expected: Vec<_> = (0..60).rev().map(|at| holder(at).to_string()).collect();

@@ -1,4 +1,4 @@
-//! Tokens: the list, and the small things that all pages of tokens share.
+//! List of tokens, and parts that all pages of tokens share.
 
 use super::{
     Failure, Page, ROWS,
@@ -17,37 +17,37 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::sync::Arc;
 
-/// Tokens below one, those with most holders first.
+/// Query for tokens below a row, those with the most holders first.
 pub const LIST: &str = "SELECT address, standard, name, symbol, decimals, supply, holders, transfers, first_block, consistent FROM tokens WHERE \
                         (holders, address) < ($1, $2) ORDER BY holders DESC, address DESC LIMIT $3";
 
-/// A token as the database has it.
+/// A token from the database.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// The contract.
+    /// Address of the contract.
     pub address: Address,
     /// 20, 721 or 1155.
     pub standard: u64,
-    /// What a stranger calls it.
+    /// Name. A third party chose it.
     pub name: String,
-    /// In short.
+    /// Symbol. A third party chose it.
     pub symbol: String,
-    /// Of its amounts; tokens with ids have none.
+    /// Decimals of its amounts; 0 for tokens with ids.
     pub decimals: u64,
-    /// What its events add up to.
+    /// Supply according to its events.
     pub supply: U256,
-    /// Accounts with any.
+    /// Number of accounts with a balance.
     pub holders: u64,
-    /// In all.
+    /// Total number of transfers.
     pub transfers: u64,
-    /// Of its first event.
+    /// Block of its first event.
     pub first_block: u64,
-    /// Its events add up.
+    /// `true` if its events do not contradict each other.
     pub consistent: bool,
 }
 
 impl Token {
-    /// A row of `tokens`.
+    /// Reads a row of `tokens`.
     pub fn read(row: &AnyRow) -> Result<Self, Failure> {
         Ok(Self {
             address: row.address("address")?,
@@ -63,7 +63,7 @@ impl Token {
         })
     }
 
-    /// Whether its units have ids.
+    /// Returns `true` if its units have ids.
     pub fn has_ids(&self) -> bool {
         self.standard != 20
     }
@@ -74,7 +74,7 @@ impl Token {
     }
 }
 
-/// The rules that a token follows, by their name.
+/// Name of a token standard.
 pub fn standard(standard: u64) -> &'static str {
     match standard {
         721 => words::ERC721,
@@ -83,7 +83,7 @@ pub fn standard(standard: u64) -> &'static str {
     }
 }
 
-/// What a token calls itself, in a line of ours: whatever that is made of, it stays in its place.
+/// Name and symbol of a token. The `bdi` element isolates them: text of a third party cannot reorder the line around it.
 pub fn name(token: &Token) -> Markup {
     html! {
         @if token.name.is_empty() { (words::NAMELESS) } @else { bdi .stranger { (token.name) } }
@@ -91,7 +91,7 @@ pub fn name(token: &Token) -> Markup {
     }
 }
 
-/// Says that a token's numbers are not to be believed.
+/// Tag for a token whose numbers are not reliable.
 pub fn doubt(consistent: bool) -> Markup {
     html! { @if !consistent { " " span .tag.bad title=(words::INCONSISTENT_NOTE) { (words::INCONSISTENT) } } }
 }
@@ -139,7 +139,7 @@ mod tests {
     #[tokio::test]
     async fn the_list_is_walked_once_over_every_token() {
         let filled = testing::filled().await;
-        // Many with as many holders: the address decides between them.
+        // Several tokens have the same number of holders; the address decides their order.
         let tokens: Vec<_> =
             (0..60).map(|at| testing::token(Address::left_padding_from(&[7, at]), u64::from(at) / 20)).collect();
         filled.write_tokens(&tokens).await;

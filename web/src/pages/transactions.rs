@@ -1,4 +1,4 @@
-//! Transactions: the list, and one with what it did.
+//! Pages of transactions: the list, and a single transaction with its effects.
 
 mod calls;
 
@@ -25,7 +25,7 @@ use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Most logs, transfers and calls that a page shows.
+/// Maximum number of logs, transfers and calls on a page.
 const MOST: i64 = 200;
 
 /// `/txs`
@@ -46,12 +46,13 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> 
     Ok(layout::page(&site, nav::TRANSACTIONS, body))
 }
 
-/// Where a list goes on. Of one row more than a page has, those of the page are left.
+/// Cuts `rows` to the length of a page. Returns the place of the last row if a further page exists; `rows` then has one row
+/// more than a page.
 pub fn last(rows: &mut Vec<AnyRow>) -> Result<Option<Place>, Failure> {
     Ok(cursor::cut(rows, ROWS).map(|row| row.place("place")).transpose()?)
 }
 
-/// Transactions of a block from a place on, one more than a page has.
+/// Reads a block's transactions from a place on, up to one row more than a page has.
 pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.author, \
                 t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
@@ -65,14 +66,14 @@ pub async fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
     table_of(site, rows, &columns, None).await
 }
 
-/// One of a block's, with whose batch carried each and how the node ran it.
+/// Table of a block's transactions, with the author of each one's batch and its execution.
 pub async fn table_of_block(site: &Site, rows: &[AnyRow], execution: Option<&Execution>) -> Result<Markup, Failure> {
     let columns = [words::HASH, words::METHOD, words::FROM, words::TO, words::VALUE, words::AUTHOR, words::EXECUTION];
     let columns = if execution.is_some() { &columns[..] } else { &columns[..6] };
     table_of(site, rows, columns, execution).await
 }
 
-/// One with less in it, for half a page.
+/// Table with fewer columns, for half a page.
 pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
     table_of(site, rows, &[words::HASH, words::METHOD, words::FROM, words::AGE], None).await
 }
@@ -112,7 +113,7 @@ fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
     })
 }
 
-/// What a transaction asks for, in a word.
+/// Name of the called method, or the kind of the transaction.
 fn method(row: &AnyRow, known: &Known) -> String {
     match (row.maybe_address("recipient"), row.selector("selector")) {
         (Ok(None), _) => words::CREATION.into(),
@@ -121,14 +122,14 @@ fn method(row: &AnyRow, known: &Known) -> String {
     }
 }
 
-/// Which part of a transaction's page.
+/// Selects the part of a transaction's page.
 #[derive(Debug, Default, Deserialize)]
 pub struct Part {
-    /// What it changed. The value does not matter.
+    /// Selects the state changes. The value is ignored.
     changes: Option<String>,
 }
 
-/// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for either, so each is asked for on its own.
+/// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for each of them, so they are separate requests.
 pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
     let Ok(hash) = hash.parse::<B256>() else {
         return Err(Failure::BadRequest(words::BAD_HASH.into()));
@@ -139,7 +140,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
     let body = if row.is_some() && part.changes.is_some() {
         changed(&site, hash).await
     } else {
-        // The node may be away; then the page says what was written down.
+        // If the node does not respond, the page shows the content of the database.
         let (answer, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
         let (has_answered, report) = (answer.is_ok(), answer.ok().flatten());
         let signed = raw(signed.ok().flatten());
@@ -161,12 +162,12 @@ fn is_gone(status: &TransactionStatus) -> bool {
     matches!(status, TransactionStatus::Dropped { .. } | TransactionStatus::Replaced { .. })
 }
 
-/// What may still change is drawn anew when there is news.
+/// Makes the page live if the transaction may still change.
 fn live(body: Markup, still: bool) -> Markup {
     html! { div #transaction data-live=[still.then_some("transaction")] { (body) } }
 }
 
-/// In a pool, or gone from it.
+/// Page of a transaction that the node knows and the database does not contain.
 fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     let (word, note) = match &report.status {
         TransactionStatus::Pending => (status::PENDING, html! { (words::IS_PENDING) }),
@@ -186,13 +187,13 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     }
 }
 
-/// Where a transaction was ordered and not executed, the last time, if it was.
+/// Returns the newest block that ordered the transaction without executing it, with the reason.
 pub async fn skip(site: &Site, hash: B256) -> Result<Option<AnyRow>, DatabaseError> {
     let text = "SELECT block, reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
     Ok(sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?)
 }
 
-/// Of a transaction that is nowhere in the database. If the node has not answered, it may know of one.
+/// Error for a transaction that the database does not contain. If the node did not respond, it may still know the transaction.
 pub fn unknown(site: &Site, hash: B256, has_answered: bool) -> Failure {
     let newest = format::number(site.now().indexed.map_or(0, |(number, _)| number));
     match has_answered {
@@ -201,7 +202,7 @@ pub fn unknown(site: &Site, hash: B256, has_answered: bool) -> Failure {
     }
 }
 
-/// Ordered once and never executed; or nothing at all.
+/// Page of a transaction that was ordered and never executed. Returns an error if the database does not contain it.
 async fn skipped(site: &Site, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
     let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, has_answered))?;
     Ok(parts::facts(&[
@@ -214,12 +215,12 @@ async fn skipped(site: &Site, hash: B256, has_answered: bool) -> Result<Markup, 
     ]))
 }
 
-/// The way between the parts of the page.
+/// Links to the parts of the page.
 fn tabs(hash: B256, here: &str) -> Markup {
     parts::tabs(&[(links::transaction(hash), words::OVERVIEW), (links::changes(hash), CHANGES)], here)
 }
 
-/// What an executed transaction changed.
+/// State changes of an executed transaction.
 async fn changed(site: &Site, hash: B256) -> Markup {
     let changed = changes::of(&site.node, hash).await;
     html! {
@@ -316,7 +317,7 @@ async fn executed(
     })
 }
 
-/// What was signed, if the node told it.
+/// The signed transaction, if the node returned it.
 fn raw(signed: Option<Bytes>) -> Markup {
     html! {
         @if let Some(signed) = signed {
@@ -328,12 +329,12 @@ fn raw(signed: Option<Bytes>) -> Markup {
     }
 }
 
-/// Bytes that are shown to whoever asks for them.
+/// Bytes that the reader can unfold.
 fn folded(bytes: &[u8]) -> Markup {
     html! { details { summary { (words::RAW) ", " (format::bytes(bytes.len() as u64)) } (parts::bytes(bytes)) } }
 }
 
-/// Times of a transaction that are written down; the last two as the explorer saw it.
+/// Stored times of a transaction in Unix milliseconds. The last two are the explorer's observations.
 #[derive(Default)]
 struct Times {
     received: Option<u64>,
@@ -342,7 +343,7 @@ struct Times {
     certified: Option<u64>,
 }
 
-/// Times on the way, as far as they are known.
+/// Timeline of a transaction, with the known times.
 fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
     let Times { received, ordered, executed, certified } = times;
     let received = received.or_else(|| report.and_then(|report| report.times.received_ms));
@@ -414,12 +415,12 @@ pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
     })
 }
 
-/// A log in words, if all of its data was read.
+/// Decodes a log. Returns `None` if its data was read only in part.
 pub fn event(known: &Known, from: Address, topics: &[B256], (data, bytes): (&[u8], u64)) -> Option<abi::Decoded> {
     (data.len() as u64 == bytes).then(|| known.event(from, topics, data))?
 }
 
-/// Tokens that moved.
+/// Token transfers of a transaction.
 async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
     let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals FROM transfers m JOIN tokens t ON t.address = \
                 m.token WHERE m.transaction_place = $1 ORDER BY m.place LIMIT $2";

@@ -1,4 +1,4 @@
-//! One validator: its keys, what it did day by day, and the blocks it led.
+//! Page of a validator: its keys, its daily record, and the blocks it led.
 
 use super::{
     Failure, Page, ROWS,
@@ -20,15 +20,15 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
-/// A validator's newest days.
+/// Query for a validator's newest days.
 pub const RECORD: &str = "SELECT day, led, batches, transactions, signed, missed FROM validator_days WHERE validator = $1 AND day >= $2 ORDER BY \
                           day DESC LIMIT $3";
 
-/// Blocks that a validator led.
+/// Query for the blocks that a validator led.
 pub const LED: &str = "SELECT number, hash, time_ms, leader, transactions, gas_used, gas_limit, seen_ms, certified_ms FROM blocks WHERE leader = $1 \
                        AND number < $2 ORDER BY number DESC LIMIT $3";
 
-/// A day: blocks led, batches, transactions, signed, missed.
+/// Counters of a day: blocks led, batches, transactions, signed, missed.
 type Counts = [u64; 5];
 
 /// `/validator/{index}`

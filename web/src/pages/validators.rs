@@ -1,4 +1,4 @@
-//! The committee: who orders and signs, and how each of them did.
+//! Page of the committee: its validators and their records.
 
 use super::{Failure, Page, days, health, health::Health, layout, parts};
 use crate::{
@@ -14,14 +14,14 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Days of the record on the list, and of its shorter look back.
+/// Length of the record in days, and of its shorter period.
 pub const DAYS: u64 = 30;
 const WEEK: u64 = 7;
 
-/// Most validators of one page: a committee has 65,536 at most by its format, and some hundreds by reason.
+/// Maximum number of validators on a page. The format allows committees of 65,536; realistic ones have some hundreds.
 const MOST: i64 = 1_000;
 
-/// Sums of all validators over their newest days.
+/// Query for the sums of all validators over their newest days.
 pub const RECORDS: &str = "SELECT validator, CAST(SUM(led) AS BIGINT) AS led, CAST(SUM(batches) AS BIGINT) AS batches, CAST(SUM(transactions) AS \
                            BIGINT) AS transactions, CAST(SUM(signed) AS BIGINT) AS signed, CAST(SUM(missed) AS BIGINT) AS missed, \
                            CAST(SUM(CASE WHEN day >= $3 THEN signed ELSE 0 END) AS BIGINT) AS signed_week, CAST(SUM(CASE WHEN day >= $3 \
@@ -30,20 +30,20 @@ pub const RECORDS: &str = "SELECT validator, CAST(SUM(led) AS BIGINT) AS led, CA
                            (SELECT * FROM validator_days WHERE day >= $1 ORDER BY day LIMIT $2) AS newest GROUP BY validator ORDER BY \
                            validator";
 
-/// What a validator did in the last [`DAYS`] days.
+/// Record of a validator in the last [`DAYS`] days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Blocks.
+    /// Blocks it led.
     pub led: u64,
-    /// Of its own, in blocks.
+    /// Its batches in blocks.
     pub batches: u64,
-    /// In these batches.
+    /// Transactions in these batches.
     pub transactions: u64,
-    /// Signatures in certificates and missing in them: today, in 7 days, in 30 days.
+    /// Signatures in certificates, and missing signatures: today, in 7 days, in 30 days.
     pub signatures: [(u64, u64); 3],
 }
 
-/// Records up to a day, by position in the committee. Whoever did nothing has none.
+/// Records up to a day, by position in the committee. Validators without activity have no entry.
 pub async fn records(database: &Database, today: u64) -> Result<BTreeMap<u64, Record>, Failure> {
     let since = |days: u64| int((today + 1).saturating_sub(days));
     let query = sql(RECORDS).bind(since(DAYS)).bind(MOST * DAYS as i64).bind(since(WEEK)).bind(since(1));
@@ -60,7 +60,7 @@ pub async fn records(database: &Database, today: u64) -> Result<BTreeMap<u64, Re
     rows.iter().map(record).collect()
 }
 
-/// The share of certificates that a validator is in; nothing where there were none.
+/// Share of certificates that a validator signed; a dash if there were no certificates.
 pub fn uptime((signed, missed): (u64, u64)) -> Markup {
     let share = format::share(U256::from(signed), U256::from(signed) + U256::from(missed));
     html! { (share.unwrap_or_else(|| "–".into())) }

@@ -1,105 +1,105 @@
-//! Of accounts.
+//! Texts of account pages.
 
 /// Heading.
 pub const TITLE: &str = "Account";
-/// Heading of one with code.
+/// Heading for an account with code.
 pub const CONTRACT: &str = "Contract";
-/// Parts of the page.
+/// Section heading.
 pub const OVERVIEW: &str = "Overview";
-/// Rows.
+/// Row label.
 pub const BALANCE: &str = "Balance";
-/// Rows.
+/// Row label.
 pub const NONCE: &str = "Nonce";
-/// What it means.
+/// Explains [`NONCE`].
 pub const NONCE_NOTE: &str = "transactions it has sent, or contracts it has made";
-/// Rows, and parts of the page.
+/// Row label and tab title.
 pub const TRANSACTIONS: &str = "Transactions";
-/// What the list holds.
+/// Explains [`TRANSACTIONS`].
 pub const TRANSACTIONS_NOTE: &str = "Every transaction that this address had a part in: it sent it, received it or was made \
      by it, logged something or was called in it, or tokens moved to or from it.";
-/// The first of them.
+/// Heading above the newest transactions on the overview.
 pub const NEWEST_TRANSACTIONS: &str = "Newest transactions";
-/// The way to all of them.
+/// Link to the full list.
 pub const ALL_TRANSACTIONS: &str = "All transactions";
-/// Rows.
+/// Row label.
 pub const MADE_BY: &str = "Made by";
-/// Rows.
+/// Row label.
 pub const FIRST_SEEN: &str = "First seen in block";
-/// In no block.
+/// Value of [`FIRST_SEEN`] for an address that appears in no block.
 pub const NEVER_SEEN: &str = "in no transaction that this explorer has read";
-/// The node did not answer.
+/// Replaces a value while the node does not respond.
 pub const UNKNOWN: &str = "the node does not answer";
-/// Rows and columns.
+/// Column header and row label.
 pub const TOKEN: &str = "Token";
-/// Parts of the page.
+/// Tab title.
 pub const HOLDINGS: &str = "Tokens held";
-/// What the list holds.
+/// Explains [`HOLDINGS`].
 pub const HOLDINGS_NOTE: &str = "Added up from the tokens' own events. Anybody can make a token and give it to anybody.";
-/// Columns.
+/// Column header.
 pub const STANDARD: &str = "Standard";
-/// Columns.
+/// Column header.
 pub const ID: &str = "Id";
-/// In place of one id.
+/// Replaces the id in a row that sums over all ids of a token.
 pub const ALL_IDS: &str = "all ids together";
-/// Columns.
+/// Column header.
 pub const AMOUNT: &str = "Amount";
-/// A token that contradicts itself.
+/// Tag for a token whose events contradict each other.
 pub const INCONSISTENT: &str = "does not add up";
-/// What it means.
+/// Explains [`INCONSISTENT`].
 pub const INCONSISTENT_NOTE: &str = "Its events moved more than there was.";
-/// Parts of the page.
+/// Tab title.
 pub const TRANSFERS: &str = "Token transfers";
-/// What the list holds.
+/// Explains [`TRANSFERS`].
 pub const TRANSFERS_NOTE: &str = "Tokens that came or went, as the tokens' own events say.";
-/// Columns.
+/// Column header.
 pub const DIRECTION: &str = "Direction";
-/// Of a transfer.
+/// Direction of a transfer.
 pub const IN: &str = "in";
-/// Of a transfer.
+/// Direction of a transfer.
 pub const OUT: &str = "out";
-/// Of a transfer.
+/// Direction of a transfer.
 pub const TO_ITSELF: &str = "to itself";
-/// In place of a sender.
+/// Replaces the sender of a mint.
 pub const MINTED: &str = "minted";
-/// In place of a recipient.
+/// Replaces the recipient of a burn.
 pub const BURNED: &str = "burnt";
-/// Parts of the page.
+/// Tab title.
 pub const APPROVALS: &str = "Approvals";
-/// What the list holds.
+/// Explains [`APPROVALS`].
 pub const APPROVALS_NOTE: &str = "Who may take this account's tokens without asking again, by the newest approval of each \
      kind. Of an amount, a part may have been taken since.";
-/// Columns.
+/// Column header.
 pub const SPENDER: &str = "Who";
-/// Columns.
+/// Column header.
 pub const MAY: &str = "May take";
-/// Columns.
+/// Column header.
 pub const SINCE: &str = "Since";
-/// Columns and links.
+/// Column header and link label.
 pub const REVOKE: &str = "Take back";
-/// Of an allowance.
+/// Allowance in the table of approvals.
 pub const MAY_NOTHING: &str = "nothing any more";
-/// Of an allowance.
+/// Allowance in the table of approvals.
 pub const UNLIMITED: &str = "unlimited";
-/// Of an allowance.
+/// Allowance in the table of approvals.
 pub const MAY_EVERYTHING: &str = "everything of this token, now and whatever comes later";
-/// Of an allowance.
+/// Allowance in the table of approvals.
 pub const MAY_ALL_IDS: &str = "every id of this token, now and whatever comes later";
-/// Of an allowance.
+/// Allowance in the table of approvals.
 pub const MAY_UP_TO: &str = "up to";
-/// Of an allowance.
+/// Allowance in the table of approvals.
 pub const MAY_ID: &str = "one piece,";
-/// Parts of the page.
+/// Tab title.
 pub const CALLS: &str = "Inner calls";
-/// What the list holds.
+/// Explains [`CALLS`].
 pub const CALLS_NOTE: &str =
     "Calls between contracts inside transactions, from and to this address. They are known where the node serves traces.";
-/// Of a list that is a file as well.
+/// Link to the list as a CSV file.
 pub const AS_FILE: &str = "As a file for spreadsheets (CSV)";
-/// Back to the beginning of a list.
+/// Link to the first page of a list.
 pub const FIRST: &str = "First";
-/// Further on in a list.
+/// Link to the next page of a list.
 pub const MORE: &str = "More";
-/// What cannot be read.
+/// Error: invalid address.
 pub const BAD_ADDRESS: &str = "An address is 0x and 40 digits.";
-/// Before an address that is drawn for a camera.
+/// Accessible name of the QR code; the address follows.
 pub const QR: &str = "QR code of";

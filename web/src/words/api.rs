@@ -1,8 +1,8 @@
-//! Of the page for programs.
+//! Texts of the page for API users.
 
 /// Heading.
 pub const TITLE: &str = "API";
-/// What it is.
+/// Paragraphs below the heading.
 pub const INTRODUCTION: [&str; 5] = [
     "Everything here is asked with GET and answered as JSON. Pages of any origin may ask; no key is needed. An address that asks for more \
      than its share is answered 429 and a header retry-after.",
@@ -13,43 +13,43 @@ pub const INTRODUCTION: [&str; 5] = [
     "A question without an answer is answered with a status of 400 and above and why, under error.",
     "Names, symbols and texts are what strangers' contracts say: show them as text.",
 ];
-/// Heading of the endpoints.
+/// Heading above the endpoints.
 pub const ENDPOINTS: &str = "Questions";
-/// Heading of the objects.
+/// Heading above the objects.
 pub const OBJECTS: &str = "Objects";
-/// Heading of the files.
+/// Heading above the files.
 pub const FILES: &str = "Files";
-/// What they are.
+/// Explains [`FILES`].
 pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest row first. One has at most 50,000 rows; if there are more, \
                               its last line says so and names the cursor of the next file. A text that a spreadsheet would take for a \
                               formula begins with an apostrophe.";
-/// Heading of the part for other tools.
+/// Heading above the endpoints that are compatible with Etherscan.
 pub const ETHERSCAN: &str = "For tools made for Etherscan";
-/// What it is.
+/// Explains [`ETHERSCAN`].
 pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or \
      POST of a form. A key (apikey) and a chain id (chainid) may be given and are ignored. Lists take startblock, endblock, \
      page, offset (rows of a page: 1,000 if it is left out, and more is refused), sort (asc, the default, or desc); page \
      times offset is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
      code carries, or that was uploaded.";
-/// Columns.
+/// Column header.
 pub const PARAMETER: &str = "Parameter";
-/// Columns.
+/// Column header.
 pub const MEANING: &str = "Meaning";
-/// Columns.
+/// Column header.
 pub const FIELD: &str = "Field";
-/// Columns.
+/// Column header.
 pub const HOLDS: &str = "Holds";
-/// Columns.
+/// Column header.
 pub const ACTION: &str = "module and action";
-/// Columns.
+/// Column header.
 pub const TAKES: &str = "Takes";
-/// Columns.
+/// Column header.
 pub const ANSWER: &str = "Answer";
-/// An example.
+/// Summary above an example response.
 pub const EXAMPLE: &str = "Example answer";
-/// Columns of a file.
+/// Label above the columns of a file.
 pub const COLUMNS: &str = "Columns";
-/// Of parameters.
+/// Marks an optional parameter.
 pub const OPTIONAL: &str = "optional";
-/// After the address of the page for programs.
+/// Follows the address of this page.
 pub const SAYS: &str = "says what there is.";

@@ -1,20 +1,20 @@
-//! Of what a transaction changed.
+//! Texts about the state changes of a transaction.
 
 /// Heading.
 pub const TITLE: &str = "State changes";
-/// Columns.
+/// Column header.
 pub const ACCOUNT: &str = "Account";
-/// Columns.
+/// Column header.
 pub const WHAT: &str = "What";
-/// Columns.
+/// Column header.
 pub const BEFORE: &str = "Before";
-/// Columns.
+/// Column header.
 pub const AFTER: &str = "After";
-/// Code was put there.
+/// Row label for deployed code.
 pub const CODE: &str = "Code";
-/// 32 bytes of storage.
+/// Row label for a storage slot of 32 bytes.
 pub const SLOT: &str = "Slot";
-/// The node did not tell.
+/// Note if the node does not return the changes.
 pub const UNKNOWN: &str = "The node does not say: it serves no traces, or no longer holds the state before this block.";
-/// Of a long list.
+/// Note below a list that is cut off.
 pub const MORE: &str = "There are more; the node's debug_traceTransaction tells them all.";

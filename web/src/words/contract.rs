@@ -1,194 +1,194 @@
-//! Of contracts: what their code says, and how they are asked and changed.
+//! Texts about contracts: their code, their interface, and the forms that call them.
 
 use std::fmt::Display;
 
-/// Parts of the page.
+/// Tab title.
 pub const CODE: &str = "Code";
-/// Parts of the page.
+/// Tab title.
 pub const INTERFACE: &str = "Interface";
-/// Parts of the page.
+/// Tab title.
 pub const READ: &str = "Read";
-/// Parts of the page.
+/// Tab title.
 pub const WRITE: &str = "Write";
-/// Parts of the page.
+/// Tab title.
 pub const EVENTS: &str = "Events";
-/// An account without code.
+/// Error: the account has no code.
 pub const NONE: &str = "there is no contract at this address, so there is nothing to show here";
-/// Made by no transaction that is known.
+/// Replaces the creator if no known transaction created the contract.
 pub const MADE_BY_NOBODY: &str = "not known: it was there from the first block on, or another contract made it";
-/// Between its maker and the transaction.
+/// Text between the creator and the transaction.
 pub const MADE_IN: &str = "in";
-/// Rows.
+/// Row label.
 pub const CODE_HASH: &str = "Code hash";
-/// Rows.
+/// Row label.
 pub const DEPLOYED: &str = "As deployed";
-/// Of the code.
+/// Tag after the size of compressed code.
 pub const COMPRESSED: &str = "compressed";
-/// Rows.
+/// Row label.
 pub const MODULE: &str = "WebAssembly module";
-/// Rows, and parts of an interface.
+/// Row label, and heading in the interface.
 pub const FUNCTIONS: &str = "Functions";
-/// After their bytes.
+/// Follows the size of the functions' code.
 pub const OF_CODE: &str = "of code";
-/// Rows.
+/// Row label.
 pub const MEMORY: &str = "Memory to begin with";
-/// After their number.
+/// Follows the number of memory pages.
 pub const PAGES: &str = "pages";
-/// Rows.
+/// Row label.
 pub const PROBLEM: &str = "Cannot be read because";
 /// Heading.
 pub const VERIFICATION: &str = "Source verification";
-/// Rows.
+/// Row label.
 pub const SOURCE: &str = "Source";
-/// What is known of it. No source is ever taken here, so there is nothing else to know.
+/// Value of [`SOURCE`]. The explorer accepts no source code, so no other value exists.
 pub const SOURCE_NOT_SHOWN: &str = "Not verified: this explorer takes no source code.";
-/// The same in short.
+/// Short form of [`SOURCE_NOT_SHOWN`].
 pub const SOURCE_NOT_SHOWN_SHORT: &str = "not verified here: how to check it yourself";
-/// Above the command.
+/// Text above the command that verifies the source.
 pub const VERIFY: &str =
     "If you have the source, you can check that it builds to exactly this code. Run this in the folder of the contract:";
-/// Of the button.
+/// Button label.
 pub const COPY_COMMAND: &str = "Copy the command";
-/// Before the code hash.
+/// Text before the code hash.
 pub const VERIFY_PRINTS: &str = "If it does, the command says so and prints this code hash:";
-/// How.
+/// Explains how the command works and what it does not compare.
 pub const VERIFY_HOW: &str = "The command builds the source, asks the node that --rpc names for the code at this address, \
      and compares the two byte for byte. If they differ, it says where. This explorer has no part in it. The arguments of \
      the constructor and what the contract has stored are not compared. To build a source is to run its build scripts: build \
      that of a stranger where it can do no harm.";
 /// Heading.
 pub const IMPORTS: &str = "Imports";
-/// What they are.
+/// Explains [`IMPORTS`].
 pub const IMPORTS_NOTE: &str = "What the module asks the chain for: storage, calls, logs and the like.";
 /// Heading.
 pub const EXPORTS: &str = "Exports";
-/// What they are.
+/// Explains [`EXPORTS`].
 pub const EXPORTS_NOTE: &str = "What the module offers. A contract is entered by user_entrypoint.";
 /// Heading.
 pub const SECTIONS: &str = "Custom sections";
-/// What they are.
+/// Explains [`SECTIONS`].
 pub const SECTIONS_NOTE: &str = "What the module carries and does not run. corniche.abi is its interface.";
-/// Columns.
+/// Column header.
 pub const FROM_MODULE: &str = "From";
-/// Columns.
+/// Column header.
 pub const NAME: &str = "Name";
-/// Columns.
+/// Column header.
 pub const KIND: &str = "Kind";
-/// Columns.
+/// Column header.
 pub const SIZE: &str = "Size";
-/// After a list that was cut; the number follows.
+/// Note below a list that is cut off; the number of missing entries follows.
 pub const AND_MORE: &str = "More that are not shown:";
-/// Who says what the functions are called.
+/// Origin of the interface: the module.
 pub const SOURCE_MODULE: &str =
     "The interface is carried in the module itself: whoever deployed the contract put it there, and nobody has checked it.";
-/// Who says what the functions are called.
+/// Origin of the interface: an upload.
 pub const SOURCE_UPLOADED: &str = "The interface was uploaded to this explorer: it is whatever its uploader said. Most of its functions' selectors stand in \
      the code; what they are called and what they do, nobody has checked.";
-/// Who says what the functions are called.
+/// Note for a contract without an interface.
 pub const SOURCE_NOBODY: &str =
     "This contract carries no interface, and nobody has uploaded one: its calls and events are shown as bytes.";
-/// The same in short.
+/// Short form of [`SOURCE_MODULE`].
 pub const SOURCE_MODULE_SHORT: &str = "carried in the module, nobody has checked it";
-/// The same in short.
+/// Short form of [`SOURCE_UPLOADED`].
 pub const SOURCE_UPLOADED_SHORT: &str = "uploaded by somebody, nobody has checked it";
-/// The same in short.
+/// Short form of [`SOURCE_NOBODY`].
 pub const SOURCE_NOBODY_SHORT: &str = "none: upload one";
-/// Parts of an interface.
+/// Heading in the interface.
 pub const ERRORS: &str = "Errors";
-/// Parts of an interface.
+/// Heading in the interface, and field label of the upload form.
 pub const JSON: &str = "JSON";
-/// The link.
+/// Link to the interface as a JSON file.
 pub const JSON_FILE: &str = "The interface as a file";
-/// Of the button.
+/// Button label.
 pub const COPY_JSON: &str = "Copy the interface";
-/// Heading and link.
+/// Heading and link label.
 pub const UPLOAD: &str = "Upload an interface";
-/// What happens.
+/// Explains [`UPLOAD`].
 pub const UPLOAD_NOTE: &str = "The JSON ABI as compilers write it. This explorer keeps it for everybody if at least three in four of its functions' selectors \
      stand in the contract's code, and says that somebody uploaded it. The first one stays: nobody can put another in its place here.";
-/// The button.
+/// Button label.
 pub const UPLOAD_DO: &str = "Upload";
-/// Refused.
+/// Upload error.
 pub const NO_JSON: &str =
     "This is no JSON ABI: an array of functions, events and errors, or an object that holds one under \"abi\".";
-/// Refused; the size follows.
+/// Upload error; the maximum size follows.
 pub const TOO_LARGE: &str = "An interface is at most";
-/// Refused.
+/// Upload error.
 pub const CARRIED: &str = "this contract carries its interface in its own code, and nothing takes that one's place";
-/// Refused.
+/// Upload error.
 pub const TAKEN: &str =
     "somebody uploaded an interface for this contract before, and the first one stays: look at it at the top of this page";
-/// Refused.
+/// Upload error.
 pub const NO_CONTRACT: &str = "the blocks that this explorer has read leave no contract at this address";
-/// Refused.
+/// Upload error.
 pub const BUSY: &str = "this explorer is busy reading blocks: try again in a moment";
-/// Refused.
+/// Upload error.
 pub const STOPPED: &str = "this explorer has stopped reading blocks and keeps nothing new";
-/// No forms.
+/// Note on a page without forms, and error for a call without an interface.
 pub const NO_INTERFACE: &str =
     "Nobody has said what this contract's functions are called, so they cannot be called by name here.";
-/// What the page does.
+/// Explains [`READ`].
 pub const READ_NOTE: &str = "Asks the contract, as it is after the newest block. It costs nothing and changes nothing.";
-/// No forms.
+/// Note on a page without forms.
 pub const NOTHING_TO_READ: &str = "It has no functions that only read.";
-/// What the page does.
+/// Explains [`WRITE`].
 pub const WRITE_NOTE: &str = "Calls the contract by a transaction, which costs a fee and stays.";
-/// Above the form of a function of the token standards.
+/// Text above the form of a token-standard function that the interface does not contain.
 pub const BY_STANDARD: &str =
     "The interface of this contract does not list this function. The form below is as the token standards define the function.";
-/// No forms.
+/// Note on a page without forms.
 pub const NOTHING_TO_WRITE: &str = "It has no functions that change anything.";
-/// The button.
+/// Button label.
 pub const ASK: &str = "Ask";
-/// The button; the function's name follows.
+/// Button label; the function's name follows.
 pub const SEND: &str = "Send";
-/// A field.
+/// Label of the field for the amount of the chain's currency.
 pub const COINS: &str = "Sent with it";
-/// Neighbours.
+/// Link to the previous functions.
 pub const EARLIER: &str = "Functions before";
-/// Neighbours.
+/// Link to the next functions.
 pub const LATER: &str = "Functions after";
-/// An answer.
+/// Result below the form.
 pub const RETURNED_NOTHING: &str = "It returned nothing, as its interface says.";
-/// An answer.
+/// Result below the form.
 pub const RETURNED_OTHER: &str =
     "It returned something that its interface does not describe, or that is too large to be shown as values:";
-/// An answer.
+/// Result below the form.
 pub const NO_ANSWER: &str = "The node does not answer.";
-/// Of a function.
+/// Note for a function without a form.
 pub const TOO_MANY_FIELDS: &str = "It takes more parameters than a form here has fields for.";
-/// In a field that is empty.
+/// Placeholder of an address field.
 pub const ADDRESS_HINT: &str = "0x…, 40 digits";
-/// Of a field.
+/// Field error.
 pub const TOO_DEEP: &str = "this type is too large or too deep to be asked for here";
-/// Of a field.
+/// Field error.
 pub const TOO_LONG: &str = "this is longer than a transaction can be";
-/// Of a field.
+/// Field error.
 pub const NO_AMOUNT: &str = "this is no amount: digits, and at most 18 of them after a point";
 /// Heading.
 pub const WALLET: &str = "Wallet";
-/// Without a script.
+/// Text for browsers without scripts.
 pub const WALLET_NEEDS_SCRIPT: &str = "To send from here, a browser needs scripts and a wallet. Without them, a form answers with the bytes to send by other means.";
-/// The button.
+/// Button label.
 pub const CONNECT: &str = "Connect a wallet";
-/// Above the bytes of a call.
+/// Text above the bytes of a call.
 pub const BY_HAND: &str = "Nothing has been sent. The call, as data of a transaction to this contract:";
-/// Above a command.
+/// Text above a command.
 pub const BY_COMMAND: &str = "The same from the command line:";
-/// A field.
+/// Field label.
 pub const EVENT: &str = "Event";
-/// All of them.
+/// Option that selects all events.
 pub const ALL_EVENTS: &str = "all";
-/// The button.
+/// Button label.
 pub const SHOW: &str = "Show";
-/// What cannot be read.
+/// Error: invalid event topic.
 pub const BAD_EVENT: &str = "An event is named by its first topic: 0x and 64 digits.";
-/// What cannot be read.
+/// Error: invalid selector.
 pub const BAD_SELECTOR: &str = "A function is named by its selector: 8 hexadecimal digits.";
-/// Nothing was said of what to call.
+/// Error: the request contains no selector.
 pub const NO_SELECTOR: &str = "No function is named: f is its selector.";
 
-/// Refused: so many of its functions stand in the code, and of so many.
+/// Upload error: only `found` of the interface's `all` functions have their selector in the code.
 pub fn not_mentioned(found: usize, all: usize) -> String {
     format!(
         "This is not this contract's interface. Functions of it whose selectors stand in the code: {found} of {all}. A contract that hands \
@@ -196,37 +196,37 @@ pub fn not_mentioned(found: usize, all: usize) -> String {
     )
 }
 
-/// There is none, by its digits.
+/// Error: the interface has no function with this selector.
 pub fn no_function(selector: &str) -> String {
     format!("This contract's interface has no function with the selector 0x{selector}.")
 }
 
-/// Asked for where transactions are made.
+/// Error: a read-only function was requested on the page that sends transactions.
 pub fn only_reads(function: &str) -> String {
     format!("{function} only reads: it is called from the page \"{READ}\".")
 }
 
-/// Asked for where nothing is changed.
+/// Error: a function that changes state was requested on the page that only reads.
 pub fn changes(function: &str) -> String {
     format!("{function} changes the state: it is called from the page \"{WRITE}\".")
 }
 
-/// Of a field: no value of this type.
+/// Field error: the text is no value of this type.
 pub fn no_value(kind: &str) -> String {
     format!("this is no {kind}")
 }
 
-/// The command that compares a source with the code.
+/// Command that compares a source with the code.
 pub fn verify(address: impl Display) -> String {
     format!("corniche contract verify {address}")
 }
 
-/// The command that sends a call; every argument has a space before it.
+/// Command that sends a call. Each argument in `arguments` starts with a space.
 pub fn send(address: impl Display, signature: &str, arguments: &str) -> String {
     format!("corniche contract send {address} {signature}{arguments}")
 }
 
-/// The same with wei.
+/// `command` with an amount of wei to send.
 pub fn with_value(command: &str, wei: impl Display) -> String {
     format!("{command} --value {wei}")
 }

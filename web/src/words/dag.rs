@@ -1,179 +1,179 @@
-//! Of the ordering.
+//! Texts of the page that shows the consensus DAG.
 
 /// Heading.
 pub const TITLE: &str = "How the order comes about";
-/// Below the heading, of Mahi-Mahi.
+/// Introduction for Mahi-Mahi.
 pub const LEAD: &str = "Every circle is a bundle of transactions that a validator proposed. Lines lead to the proposals it builds on. Nobody \
                         votes by a message of its own: who builds on what is the vote.";
-/// Below the heading, of Autobahn.
+/// Introduction for Autobahn.
 pub const LEAD_LANES: &str = "Each validator drives a lane of its own: every circle is a car, a bundle of transactions that \
      others hold as well. Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on \
      orders all cars up to it. A car is drawn before the first cut that was decided after the car came here: the node does \
      not tell which cars a cut names.";
-/// Nothing to show: a full node.
+/// Note if the node has no DAG, because it is a full node.
 pub const NONE: &str = "There is no picture here: this explorer is not shown how the order comes about.";
-/// What to do.
+/// Advice below [`NONE`].
 pub const NONE_HINT: &str = "Only validators take part in the ordering. A full node gets blocks that are ordered already, so it has nothing to show. \
                              Let the explorer follow a validator that keeps a trace of its ordering.";
-/// Nothing to show yet.
+/// Note while no round is known.
 pub const EMPTY: &str = "Nothing is known of the ordering yet. Idle networks are quiet: the first transaction sets it going.";
-/// After how many.
+/// Note about events that the node dropped; their number precedes it.
 pub const DROPPED: &str =
     "events were dropped by the node's trace since it started: some of what is missing here may have happened.";
-/// Of the picture, for those who do not see it.
+/// Accessible name of the picture under Mahi-Mahi.
 pub const PICTURE: &str = "Proposals of validators by round, with what they build on";
-/// Of the other picture.
+/// Accessible name of the picture under Autobahn.
 pub const PICTURE_LANES: &str = "Lanes of cars, and the cuts through them";
-/// A column.
+/// Column header.
 pub const ROUND: &str = "Round";
-/// A column.
+/// Column header.
 pub const SLOT: &str = "Slot";
-/// A row.
+/// Row label.
 pub const VALIDATOR: &str = "Validator";
-/// A proposal's place in a lane.
+/// Name of a proposal in a lane; its position follows.
 pub const CAR: &str = "Car";
-/// The last column of lanes.
+/// Last column of lanes: cars that no cut ordered yet.
 pub const NOT_CUT: &str = "not ordered yet";
-/// The same where there are newer slots: cars of a place that another car of it had taken.
+/// Replaces [`NOT_CUT`] if newer slots exist. The column then contains cars whose position another car of the lane had taken.
 pub const CAME_LATER: &str = "came later";
-/// Where to go.
+/// Link label.
 pub const EARLIER: &str = "Earlier";
-/// Where to go.
+/// Link label.
 pub const LATER: &str = "Later";
-/// Where to go.
+/// Link label.
 pub const NEWEST: &str = "Newest";
-/// Where to go.
+/// Button label.
 pub const SHOW: &str = "Show";
-/// Of the slider.
+/// Label of the slider.
 pub const SCRUB: &str = "Back in time";
-/// Follows the newest.
+/// Note while the picture follows the newest rounds.
 pub const FOLLOWS: &str =
     "Follows the network: new rounds come in at the right. Arrow keys step; from a circle they walk through the picture.";
-/// The panel.
+/// Heading of the details panel.
 pub const FACTS: &str = "What is selected";
-/// The panel, empty.
+/// Note in the empty panel under Mahi-Mahi.
 pub const FACTS_EMPTY: &str = "Select a circle to see what the proposal holds and builds on, or the shape around a leader to \
      see its votes and the verdict.";
-/// The panel of lanes, empty.
+/// Note in the empty panel under Autobahn.
 pub const FACTS_EMPTY_LANES: &str = "Select a circle to see what the car holds, what it builds on and which validators hold \
      it. Select the sign on a cut to see its leader, its votes and how it was agreed on.";
-/// What was selected is not in the picture.
+/// Note if the selected item is not in the picture.
 pub const FACTS_GONE: &str = "What was selected is not among these rounds.";
-/// The table.
+/// Summary above the table with the content of the picture.
 pub const TABLE: &str = "The same as a table";
-/// The legend.
+/// Heading of the legend.
 pub const LEGEND: &str = "What the signs mean";
-/// The legend.
+/// Legend entry.
 pub const SIGN_ORDERED: &str = "proposal that is ordered; the larger, the more bytes of transactions";
-/// The legend.
+/// Legend entry.
 pub const SIGN_WAITS: &str = "proposal that waits for its place";
-/// The legend.
+/// Legend entry.
 pub const SIGN_COMMITTED: &str = "square: leader, committed";
-/// The legend.
+/// Legend entry.
 pub const SIGN_SKIPPED: &str = "crossed diamond: leader, skipped";
-/// The legend.
+/// Legend entry.
 pub const SIGN_UNDECIDED: &str = "dashed ring: leader, undecided";
-/// The legend.
+/// Legend entry.
 pub const SIGN_VOTE: &str = "triangle: votes for the selected leader";
-/// The legend.
+/// Legend entry.
 pub const SIGN_CERTIFICATE: &str = "star: certifies it, for it builds on a quorum of votes";
-/// The legend of lanes.
+/// Legend entry for Autobahn.
 pub const SIGN_CAR: &str = "car that was here when a cut was decided; the larger, the more bytes of transactions";
-/// The legend of lanes.
+/// Legend entry for Autobahn.
 pub const SIGN_CAR_WAITS: &str = "car that came after the newest cut";
-/// The legend of lanes.
+/// Legend entry for Autobahn.
 pub const SIGN_FAST: &str = "square and full line: cut agreed on the fast way";
-/// The legend of lanes.
+/// Legend entry for Autobahn.
 pub const SIGN_SLOW: &str = "diamond and dashed line: cut agreed on the slow way";
-/// The legend of lanes.
+/// Legend entry for Autobahn.
 pub const SIGN_SIGNED: &str = "triangle: voted for the selected cut, or holds a copy of the selected car";
-/// The legend of lanes.
+/// Legend entry for Autobahn.
 pub const SIGN_CONFIRMED: &str = "star: confirmed the votes for the selected cut, in the second step of the slow way";
-/// Of a round, in the wave of the leader that is selected.
+/// Label of the leader's round in the selected leader's wave.
 pub const PROPOSES: &str = "proposes";
-/// The same.
+/// Label of the voting round in this wave.
 pub const CASTS_VOTES: &str = "votes";
-/// The same.
+/// Label of the certifying round in this wave.
 pub const CERTIFIES: &str = "certifies";
-/// Too many lines.
+/// Note if the picture does not draw all lines.
 pub const FEW_EDGES: &str = "With so many validators only the lines of leaders and of what is selected are drawn.";
-/// Heading of the explanation.
+/// Heading above the explanation.
 pub const EXPLAINED: &str = "In plain words";
-/// Facts.
+/// Row label in the details panel.
 pub const DIGEST: &str = "Digest";
-/// Facts.
+/// Row label in the details panel.
 pub const AUTHOR: &str = "Proposed by";
-/// Facts.
+/// Row label in the details panel.
 pub const POSITION: &str = "Place in its lane";
-/// Facts.
+/// Row label in the details panel.
 pub const PARENTS: &str = "Builds on";
-/// Facts.
+/// Row label in the details panel.
 pub const CHILDREN: &str = "Built on by";
-/// Facts.
+/// Row label in the details panel.
 pub const BYTES: &str = "Transactions in it";
-/// Facts.
+/// Row label in the details panel.
 pub const PROPOSED: &str = "Signed here";
-/// Facts.
+/// Row label in the details panel.
 pub const ACCEPTED: &str = "Taken in with its whole history";
-/// Facts.
+/// Row label in the details panel.
 pub const LEADER: &str = "Leader";
-/// Facts.
+/// Row label in the details panel.
 pub const VERDICT: &str = "Verdict";
-/// Facts.
+/// Row label in the details panel.
 pub const WHY: &str = "Rule";
-/// Facts.
+/// Row label in the details panel.
 pub const DECIDED: &str = "Decided";
-/// Facts.
+/// Row label in the details panel.
 pub const PROPOSAL: &str = "Its proposal";
-/// Facts.
+/// Row label in the details panel.
 pub const VOTES: &str = "Votes";
-/// Facts.
+/// Row label in the details panel.
 pub const CERTIFICATES: &str = "Certificates";
-/// Facts, of a cut.
+/// Row label in the details panel of a cut.
 pub const CONFIRMATIONS: &str = "Confirmations";
-/// Facts, of a car.
+/// Row label in the details panel of a car.
 pub const HOLDERS: &str = "Held by";
-/// Facts.
+/// Row label in the details panel.
 pub const BLOCKS: &str = "Block";
-/// Facts.
+/// Row label in the details panel.
 pub const COMMIT: &str = "Commit";
-/// Facts.
+/// Row label in the details panel.
 pub const BATCH: &str = "Its batch";
-/// Heading: the blocks of the picture.
+/// Heading above the blocks of the picture.
 pub const BLOCKS_HERE: &str = "Blocks of these rounds";
-/// Which they are.
+/// Explains [`BLOCKS_HERE`].
 pub const BLOCKS_NOTE: &str = "Blocks that hold something of what leaders of these rounds committed. A leader, or a proposal, that is selected names its own.";
-/// No block.
+/// Replaces the blocks if there are none.
 pub const NO_BLOCK: &str = "none: it brought no transactions, or is not executed yet";
-/// The proposal is not known.
+/// Replaces an unknown proposal.
 pub const NO_VERTEX: &str = "not known here";
-/// No bytes.
+/// Replaces the size of an empty proposal.
 pub const NO_BYTES: &str = "none";
-/// The same in a sentence.
+/// Replaces the size of an empty proposal in a sentence.
 pub const NO_TRANSACTIONS: &str = "no transactions";
-/// Columns of the table.
+/// Column header.
 pub const PROPOSALS: &str = "Proposals";
-/// Columns of the table.
+/// Column header.
 pub const LEADERS: &str = "Leaders and verdicts";
-/// Columns of the table.
+/// Column header.
 pub const CARS: &str = "Cars that came before it";
-/// The verdicts, as the node says them.
+/// Verdict, in the node's words.
 pub const COMMITTED: &str = "committed";
-/// See above.
+/// Verdict, in the node's words.
 pub const SKIPPED: &str = "skipped";
-/// See above.
+/// Verdict, in the node's words.
 pub const UNDECIDED: &str = "undecided";
-/// Nothing is known of a round.
+/// Replaces an unknown round or value.
 pub const UNKNOWN: &str = "not known here";
-/// Nobody knows yet.
+/// Note for a round whose leaders are not drawn yet.
 pub const NO_LEADERS: &str = "leaders not drawn yet";
-/// A validator proposed twice.
+/// Tag for two proposals of one validator for one place.
 pub const CONTRADICTION: &str = "signed two proposals for one place";
-/// What cannot be read.
+/// Error: invalid selection.
 pub const BAD_PICK: &str = "What is selected is named by a digest of 32 bytes, 0x and 64 digits, by an author and the digest of its batch, as in \
                             2-0x…, or for a leader by round and rank, as in 17.0.";
 
-/// What the words mean, under Mahi-Mahi.
+/// Terms of Mahi-Mahi and their explanations.
 pub const WORDS: [(&str, &str); 6] = [
     (
         "Round",
@@ -207,7 +207,7 @@ pub const WORDS: [(&str, &str); 6] = [
     ),
 ];
 
-/// What the words mean, under Autobahn.
+/// Terms of Autobahn and their explanations.
 pub const WORDS_LANES: [(&str, &str); 6] = [
     (
         "Lane and car",
@@ -240,7 +240,7 @@ pub const WORDS_LANES: [(&str, &str); 6] = [
     ),
 ];
 
-/// What the engine's rules mean, by how they begin: of several that fit the first.
+/// Prefixes of the engine's rules and their explanations. The first matching prefix applies.
 pub const RULES: [(&str, &str); 10] = [
     (
         "direct:",
@@ -265,30 +265,30 @@ pub const RULES: [(&str, &str); 10] = [
         "earlier leaders of the slot were not answered in time. Then a quorum voted for this one's cut, and confirmed in a second step.",
     ),
 ];
-/// A rule that is none of these.
+/// Explanation of a rule without an entry in [`RULES`].
 pub const OTHER_RULE: &str = "in the engine's words.";
 
-/// A round before there are any.
+/// Error: no round is known yet.
 pub fn no_round_yet(round: &str) -> String {
     format!("There is no round {round} here: none is known yet.")
 }
 
-/// A round that is not among those that are kept.
+/// Error: the round is outside of the stored range.
 pub fn not_kept(round: &str, oldest: &str, newest: &str) -> String {
     format!("There is no round {round} here. Rounds {oldest} to {newest} are kept.")
 }
 
-/// Several such rounds.
+/// Error: all requested rounds are outside of the stored range.
 pub fn none_kept(oldest: &str, newest: &str) -> String {
     format!("None of these rounds is kept. Those from {oldest} to {newest} are.")
 }
 
-/// A proposal in one sentence: where it stands, who signed it, and what is in it.
+/// A proposal in one sentence: position, author, size and number of parents.
 pub fn proposal(place: &str, author: u64, bytes: &str, parents: usize) -> String {
     format!("{place}, {VALIDATOR} {author}: {bytes}, {}", builds_on(parents))
 }
 
-/// How many proposals a proposal builds on.
+/// Number of parents of a proposal.
 pub fn builds_on(parents: usize) -> String {
     format!("builds on {parents}")
 }
@@ -298,85 +298,85 @@ pub fn leader(round: u64, rank: u64, validator: u64, verdict: &str) -> String {
     format!("{LEADER} {rank} of round {round}: validator {validator}, {verdict}")
 }
 
-/// A cut in one sentence.
+/// A cut of Autobahn in one sentence.
 pub fn cut(slot: u64, leader: u64, verdict: &str) -> String {
     format!("{SLOT} {slot}, {VALIDATOR} {leader} leads: {verdict}")
 }
 
-/// A leader among those of a round that is named already.
+/// Rank of a leader whose round is already given.
 pub fn rank(rank: u64) -> String {
     format!("rank {rank}")
 }
 
-/// The same beside its validator.
+/// Rank of a leader, shown beside its validator.
 pub fn rank_in_round(rank: u64) -> String {
     format!("rank {rank} of its round")
 }
 
-/// Who votes for a leader.
+/// Number of votes for a leader.
 pub fn votes(voters: usize, proposals: usize, round: u64, quorum: usize) -> String {
     format!("{voters} of {proposals} proposals of round {round}, a quorum is {quorum}")
 }
 
-/// Who certifies it.
+/// Number of certificates for a leader.
 pub fn certificates(count: usize, round: u64) -> String {
     format!("{count} in round {round}")
 }
 
-/// Who signed, of all.
+/// Number of signers out of all validators.
 pub fn signers(signers: usize, validators: u64) -> String {
     format!("{signers} of {validators} validators")
 }
 
-/// The same where a quorum is asked for.
+/// [`signers`] with the size of the quorum.
 pub fn signers_of_quorum(signers: usize, validators: u64, quorum: usize) -> String {
     format!("{}, a quorum is {quorum}", self::signers(signers, validators))
 }
 
-/// So many that they are not named.
+/// Number of validators, if they are too many to name.
 pub fn validators(count: usize) -> String {
     format!("{count} validators")
 }
 
-/// Of a car, in a sentence.
+/// Holders of a car, in a sentence.
 pub fn held_by(names: &str) -> String {
     format!("held by {names}")
 }
 
-/// Of a cut, in the table.
+/// Voters for a cut, in the table.
 pub fn voted_by(names: &str) -> String {
     format!("voted by {names}")
 }
 
-/// The same, of the second step.
+/// Validators that confirmed a cut in the second step, in the table.
 pub fn confirmed_by(names: &str) -> String {
     format!("confirmed by {names}")
 }
 
-/// When a proposal was taken in.
+/// Time between the signature of a proposal and its acceptance.
 pub fn after_signed(took: &str) -> String {
     format!("{took} after it was signed")
 }
 
-/// When a verdict came.
+/// Time between the signature of the leader's proposal and the verdict.
 pub fn after_leader_signed(took: &str) -> String {
     format!("{took} after the leader's proposal was signed")
 }
 
-/// The same of a proposal of another validator.
+/// Time between the arrival of the leader's proposal and the verdict, if another validator signed the proposal.
 pub fn after_leader_came(took: &str) -> String {
     format!("{took} after the leader's proposal came here")
 }
 
-/// The same in the table.
+/// Time between the arrival of a proposal and the verdict, in the table.
 pub fn after_came(took: &str) -> String {
     format!("{took} after its proposal came")
 }
 
-/// Why there is no picture: the operator's choice.
+/// Reason for a missing picture: the operator configured the explorer to keep no rounds.
 pub const KEEPS_NONE: &str = "the explorer was told to keep no rounds";
 
-/// What the script of the picture says, by the names that it has for it. It puts a value in the place of `{}`.
+/// Texts of the picture's script, by the names the script uses. The script replaces `{}` by a value.
 pub const SCRIPT: [(&str, &str); 6] = [
     ("decidedAfterSigned", "decided {} ms after it was signed"),
     ("decidedAfterCame", "decided {} ms after it came"),

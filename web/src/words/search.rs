@@ -1,18 +1,18 @@
-//! Of search.
+//! Texts of the search page.
 
 /// Heading.
 pub const TITLE: &str = "Search";
-/// Heading over what was found.
+/// Heading above several hits.
 pub const FOUND: &str = "Several things may be meant";
-/// Heading where nothing was.
+/// Heading if there are no hits.
 pub const NOTHING: &str = "Nothing found";
-/// Nothing was asked.
+/// Heading for an empty query.
 pub const EMPTY: &str = "What are you looking for?";
-/// Heading of the list.
+/// Heading above the list of lookups.
 pub const TRIED: &str = "What was tried";
-/// Heading of the advice.
+/// Heading above the advice.
 pub const NEXT: &str = "What to try next";
-/// Advice.
+/// Advice if there are no hits.
 pub const ADVICE: [&str; 6] = [
     "A hash is 0x and 64 digits: of a block, a transaction or a batch, a validator's key, or the first topic of an event. Was it copied \
      whole?",
@@ -22,91 +22,91 @@ pub const ADVICE: [&str; 6] = [
     "Blocks are found by number, with commas or without.",
     "Tokens, methods and events are found by how their names begin, in any capitals.",
 ];
-/// Columns.
+/// Column header.
 pub const WHAT: &str = "What";
-/// Columns.
+/// Column header.
 pub const NAME: &str = "Name";
-/// Headings by kind, in the order of `Kind::ALL`.
+/// Headings of the kinds of hits, in the order of `Kind::ALL`.
 pub const KINDS: [&str; 8] =
     ["Blocks", "Transactions", "Accounts", "Validators", "Peers", "Tokens", "Methods and errors", "Events"];
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_TRANSACTION: &str = "an executed transaction of this hash";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_BLOCK: &str = "a block of this hash";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_SKIPPED: &str = "a transaction of this hash that was ordered and not executed";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_BATCH: &str = "a block with a batch of this digest";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_CODE: &str = "a contract whose code has this hash";
-/// Of a contract.
+/// Title of a contract that was found by its code hash.
 pub const WITH_CODE: &str = "a contract with this code";
-/// Before a validator's position, in small letters.
+/// Prefix of a query for a validator's position, in lower case.
 pub const VALIDATOR: &str = "validator";
-/// Looks; the position follows.
+/// Entry in the list [`TRIED`]; the position follows.
 pub const TRIED_POSITION: &str = "a validator at position";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_PEER: &str = "a node with this peer id, among the nodes that this explorer asks and their peers";
-/// Of a node that is no validator.
+/// Title of a node that is not a validator.
 pub const A_PEER: &str = "a node of the network";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_KEY: &str = "a validator with this key";
-/// The node was not asked yet.
+/// Entry in the list [`TRIED`] while the committee is unknown.
 pub const NO_COMMITTEE: &str = "the node did not say yet who its validators are, so their keys were not looked at";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_POOL: &str = "a transaction of this hash in the node's pool";
-/// The node did not answer.
+/// Entry in the list [`TRIED`] if the node did not respond.
 pub const NODE_AWAY: &str = "the node did not answer, so its pool was not looked at";
-/// In the pool.
+/// Title of a transaction that the node knows and the database does not contain.
 pub const IN_POOL: &str = "known to the node, in no block that is here";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_ADDRESS: &str = "an account, contract or token at this address";
-/// No block names it.
+/// Title of an address that appears in no block.
 pub const NEVER_SEEN: &str = "no block here names it";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_NUMBER: &str = "block number";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_SELECTOR: &str = "a method or error with this selector in the interfaces that are known here";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_TOPIC: &str = "an event with this first topic in the interfaces that are known here";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_TOKEN: &str = "a token whose name or symbol begins with";
-/// Looks.
+/// Entry in the list [`TRIED`].
 pub const TRIED_METHOD: &str = "a method, error or event whose name begins with";
-/// Capitals that are no checksum.
+/// Warning about an address with an invalid checksum.
 pub const MISTYPED: &str = "The capitals of this address are not those of its checksum: a digit may be mistyped. Compare it before you send anything there.";
 
-/// Of a block.
+/// Title of a block.
 pub fn block(number: &str) -> String {
     format!("Block {number}")
 }
 
-/// Of a block, by a batch.
+/// Title of a block that was found by the digest of a batch.
 pub fn block_with_batch(number: &str, author: u64) -> String {
     format!("Block {number}, with this batch of validator {author}")
 }
 
-/// Of a transaction that was executed.
+/// Title of an executed transaction.
 pub fn in_block(number: &str) -> String {
     format!("in block {number}")
 }
 
-/// Of a transaction that was not.
+/// Title of a transaction that was ordered and not executed.
 pub fn skipped_in(number: &str) -> String {
     format!("ordered in block {number} and not executed")
 }
 
-/// Of a validator, by one of its keys.
+/// Title of a validator that was found by a key.
 pub fn validator(index: u64, key: &str) -> String {
     format!("Validator {index}: {key}")
 }
 
-/// Of a validator, by where it sits.
+/// Title of a validator that was found by its position or peer id.
 pub fn at_position(index: u64) -> String {
     format!("Validator {index}")
 }
 
-/// Of an account.
+/// Title of an account.
 pub fn transactions(count: &str) -> String {
     format!("{count} transactions")
 }

@@ -1,40 +1,40 @@
-//! Of days and charts.
+//! Texts about daily statistics and charts.
 
-/// Above the charts.
+/// Note above the charts.
 pub const NOTE: &str = "Days are of the chain's time, UTC; the newest one is not over.";
-/// The table.
+/// Heading above the table.
 pub const TABLE: &str = "Day by day";
-/// Columns.
+/// Column header.
 pub const DAY: &str = "Day (UTC)";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const BLOCKS: &str = "Blocks";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const TRANSACTIONS: &str = "Transactions";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const FAILED: &str = "Reverted";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const SKIPPED: &str = "Ordered and skipped";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const GAS: &str = "Gas used";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const TRANSFERS: &str = "Token transfers";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const CONTRACTS: &str = "Contracts made";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const NEW_ACCOUNTS: &str = "New accounts";
-/// Back.
+/// Link to earlier days.
 pub const EARLIER: &str = "Earlier days";
-/// To the end.
+/// Link to the newest days.
 pub const NEWEST: &str = "Newest days";
-/// What cannot be read.
+/// Error: invalid date.
 pub const BAD_DATE: &str = "A day is written as a date: 2026-01-31.";
 
-/// Of charts, to those who do not see them.
+/// Parts of a chart's accessible name.
 pub mod chart {
-    /// Before a bar.
+    /// Label before the first bar.
     pub const FIRST: &str = "First:";
-    /// Before a bar.
+    /// Label before the last bar.
     pub const LAST: &str = "Last:";
-    /// Before a bar.
+    /// Label before the highest bar.
     pub const HIGHEST: &str = "Highest:";
 }

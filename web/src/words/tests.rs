@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What may say things of its own: pages, scripts, and what answers in their place.
+/// Files whose texts belong in this module: pages, scripts and other code that responds to browsers.
 fn sources() -> Vec<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut left = ["pages", "assets", "search.rs", "server.rs", "state.rs"].map(|name| source.join(name)).to_vec();
@@ -23,7 +23,7 @@ fn sources() -> Vec<PathBuf> {
     files
 }
 
-/// What is written between quotes; of a script everything that is no comment, for it has several kinds of quotes.
+/// String literals of a source file. Scripts use several kinds of quotes, so for them it is all code without comments.
 fn texts(source: &str, is_script: bool) -> Vec<String> {
     let own = source.split("#[cfg(test)]\nmod").next().unwrap_or_default();
     let code = own.lines().filter(|line| !["//", "/*"].iter().any(|comment| line.trim_start().starts_with(comment)));
@@ -35,7 +35,7 @@ fn texts(source: &str, is_script: bool) -> Vec<String> {
     }
 }
 
-/// Whether there are four words in a row, which no query, picture or line of code has.
+/// Returns `true` for text with four consecutive words. No query, picture or line of code has them.
 fn is_sentence(text: &str) -> bool {
     let fits = |(at, letter): (usize, char)| match at {
         0 => letter.is_ascii_alphabetic(),
@@ -54,7 +54,7 @@ fn sentences_are_told_from_queries_and_code() {
     assert_eq!(texts("// a \"b\"\nlet c = \"d \\\"e\\\"\"; // \"f\"", false), ["d 'e'"]);
 }
 
-/// Whether it is a word or two of a sentence that goes on beside it: they have a space at one end.
+/// Returns `true` for part of a sentence: text with a word of at least three letters and a space at one end.
 fn is_piece(text: &str) -> bool {
     let outside: String = text.split('{').map(|part| part.split_once('}').map_or(part, |(_, after)| after)).collect();
     let has_word = outside.split(|letter: char| !letter.is_ascii_alphabetic()).any(|word| word.len() >= 3);

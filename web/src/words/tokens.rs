@@ -1,84 +1,84 @@
-//! Of tokens.
+//! Texts about tokens.
 
 use std::fmt::Display;
 
 /// Heading and column.
 pub const TOKEN: &str = "Token";
-/// Above the list.
+/// Note above the list.
 pub const LIST_NOTE: &str = "Contracts whose events look like a token's, those with most holders first. Names are what contracts call themselves, \
                              and anybody may take any name: only the address tells tokens apart.";
-/// On a token's page.
+/// Note on a token's page.
 pub const NAME_NOTE: &str = "The name is what the contract calls itself, and anybody may take any name. Supply, holders and transfers are added up from its events.";
-/// A contract that says no name.
+/// Replaces the name of a token without one.
 pub const NAMELESS: &str = "(no name)";
-/// Marks a token.
+/// Tag for a token whose events contradict each other.
 pub const INCONSISTENT: &str = "events do not add up";
-/// What it means.
+/// Explains [`INCONSISTENT`].
 pub const INCONSISTENT_NOTE: &str = "The events of this contract move more than anybody had, or make more than there are numbers. Its supply and \
                                      its balances are what the events say, and may have nothing to do with what the contract holds.";
-/// Standards.
+/// Name of the standard.
 pub const ERC20: &str = "ERC-20";
-/// Standards.
+/// Name of the standard.
 pub const ERC721: &str = "ERC-721";
-/// Standards.
+/// Name of the standard.
 pub const ERC1155: &str = "ERC-1155";
-/// Columns and rows.
+/// Column header and row label.
 pub const ADDRESS: &str = "Contract";
-/// Columns and rows.
+/// Column header and row label.
 pub const STANDARD: &str = "Standard";
-/// Columns, rows and parts of the page.
+/// Column header, row label and tab title.
 pub const HOLDERS: &str = "Holders";
-/// Columns, rows and parts of the page.
+/// Column header, row label and tab title.
 pub const TRANSFERS: &str = "Transfers";
-/// Columns, rows and charts.
+/// Column header, row label and chart caption.
 pub const SUPPLY: &str = "Supply";
-/// Rows.
+/// Row label.
 pub const DECIMALS: &str = "Decimals";
-/// Rows.
+/// Row label.
 pub const FIRST_SEEN: &str = "First seen in block";
-/// Parts of the page.
+/// Tab title.
 pub const IDS: &str = "Ids";
-/// Parts of the page.
+/// Tab title.
 pub const DAYS: &str = "Over time";
-/// Columns.
+/// Column header.
 pub const TRANSACTION: &str = "Transaction";
-/// Columns.
+/// Column header.
 pub const WHEN: &str = "When";
-/// Columns.
+/// Column header.
 pub const FROM: &str = "From";
-/// Columns.
+/// Column header.
 pub const TO: &str = "To";
-/// Columns.
+/// Column header.
 pub const AMOUNT: &str = "Amount";
-/// Columns.
+/// Column header.
 pub const ID: &str = "Id";
-/// Columns.
+/// Column header.
 pub const HOLDER: &str = "Holder";
-/// Columns.
+/// Column header.
 pub const SHARE: &str = "Share of supply";
-/// Columns.
+/// Column header.
 pub const DAY: &str = "Day (UTC)";
-/// Columns.
+/// Column header.
 pub const SUPPLY_AT_END: &str = "Supply at its end";
-/// From nobody.
+/// Replaces the sender of a mint.
 pub const MINTED: &str = "minted";
-/// To nobody.
+/// Replaces the recipient of a burn.
 pub const BURNT: &str = "burnt";
-/// Before an id.
+/// Text before an id.
 pub const OF_ID: &str = "Holders of";
-/// Above the holders of a token with ids.
+/// Note above the holders of a token with ids.
 pub const TOTALS_NOTE: &str = "Amounts are of all ids together; the part Ids says who holds which.";
-/// The table.
+/// Heading above the table of days.
 pub const DAYS_MOVED: &str = "Days on which it moved";
-/// What cannot be read.
+/// Error: invalid token id.
 pub const BAD_ID: &str = "A token's id is a number in decimal digits.";
 
-/// There is no such page.
+/// Error: a token's page has no such part.
 pub fn no_part(part: &str) -> String {
     format!("A token's page has no part {part:.40}.")
 }
 
-/// No event said that this is one.
+/// Error: no token event of this contract is known.
 pub fn no_token(address: impl Display) -> String {
     format!("The contract {address} has written no event of a token, as far as is known here.")
 }

@@ -1,99 +1,99 @@
-//! Of transactions.
+//! Texts about transactions.
 
 use std::fmt::Display;
 
 /// Heading.
 pub const TITLE: &str = "Transaction";
-/// Columns and rows.
+/// Column header and row label.
 pub const HASH: &str = "Hash";
-/// Columns and rows.
+/// Column header and row label.
 pub const BLOCK: &str = "Block";
-/// Columns and rows.
+/// Column header and row label.
 pub const FROM: &str = "From";
-/// Columns and rows.
+/// Column header and row label.
 pub const TO: &str = "To";
-/// Columns and rows.
+/// Column header and row label.
 pub const VALUE: &str = "Value";
-/// Columns and rows.
+/// Column header and row label.
 pub const METHOD: &str = "Method";
-/// Columns and rows.
+/// Column header and row label.
 pub const FEE: &str = "Fee";
-/// Columns and rows.
+/// Column header and row label.
 pub const AGE: &str = "When";
-/// Rows.
+/// Row label.
 pub const STATUS: &str = "Status";
-/// Rows.
+/// Row label.
 pub const RESULT: &str = "Result";
-/// Rows and columns.
+/// Column header and row label.
 pub const AUTHOR: &str = "Proposed by";
-/// Columns: how the node ran it.
+/// Column header for the lane and the runs of a transaction.
 pub const EXECUTION: &str = "Executed in";
-/// Rows.
+/// Row label.
 pub const NONCE: &str = "Nonce";
-/// Rows.
+/// Row label.
 pub const KIND: &str = "Type";
-/// Rows.
+/// Row label.
 pub const GAS: &str = "Gas";
-/// Rows.
+/// Row label.
 pub const GAS_PRICE: &str = "Price of gas";
-/// Rows.
+/// Row label.
 pub const INPUT: &str = "Input";
-/// Rows.
+/// Row label.
 pub const CREATED: &str = "Contract made";
-/// For a creation, in place of the recipient.
+/// Replaces the recipient and the method of a contract creation.
 pub const CREATION: &str = "makes a contract";
-/// Without input.
+/// Replaces the method of a transaction without input.
 pub const TRANSFER: &str = "transfer";
-/// Parts of the page.
+/// Section heading.
 pub const OVERVIEW: &str = "Overview";
-/// Parts of the page.
+/// Section heading.
 pub const LOGS: &str = "Logs";
-/// Parts of the page.
+/// Section heading.
 pub const CALLS: &str = "Calls";
-/// Nobody knows them.
+/// Note if neither the node nor the database has the calls.
 pub const NO_CALLS: &str = "Not known: the node did not tell (it may be away, serve no traces, or no longer have the state that this ran on), and nothing was \
                             written down.";
-/// They come from the database.
+/// Note if the calls come from the database.
 pub const WRITTEN_DOWN: &str =
     "As it was written down when the block was read: of calls inside, the first bytes of their input.";
-/// The list was cut.
+/// Note below a list that is cut off.
 pub const FIRST_ONES: &str = "These are the first ones.";
-/// Parts of the page.
+/// Section heading.
 pub const TRANSFERS: &str = "Tokens moved";
-/// Parts of the page.
+/// Section heading.
 pub const SIGNED: &str = "Signed transaction";
-/// Before how many bytes are folded away.
+/// Summary above hidden bytes; their number follows.
 pub const RAW: &str = "Raw";
-/// None.
+/// Note for an empty list.
 pub const NO_TRANSACTIONS: &str = "No transactions.";
-/// Times on the way.
+/// Heading above the timeline.
 pub const TIMELINE: &str = "On its way";
-/// Below the timeline.
+/// Note below the timeline about the times of execution and certification.
 pub const SEEN_HERE: &str =
     "Executed and certified: when this explorer learnt of it from its node, which is later than it happened.";
-/// Below the timeline.
+/// Note below the timeline about the time of reception.
 pub const RECEIVED_THERE: &str =
     "Received: when it reached the node that this explorer follows, by that node's clock. Blocks do not record it.";
-/// Of the timeline.
+/// Step of the timeline.
 pub const RECEIVED: &str = "received";
-/// Of one that is pending.
+/// Explains the status of a pending transaction.
 pub const IS_PENDING: &str = "It waits in the node's pool, or in a proposal that is not ordered yet.";
-/// Of one that is ordered.
+/// Explains the status of an ordered transaction.
 pub const IS_ORDERED: &str = "It has its place in the agreed order and is about to be executed.";
-/// Of one that is executed, maybe certified.
+/// Explains the status of an executed transaction that the indexer has not read yet.
 pub const IS_EXECUTED: &str = "It is in a block that this explorer is about to read.";
-/// Before the hash of the one that took its place.
+/// Text before the hash of the transaction that replaced this one.
 pub const REPLACED_BY: &str = "by";
-/// Before the reason.
+/// Text before the reason for which the transaction was skipped.
 pub const NOT_EXECUTED: &str = "ordered and not executed:";
-/// Between its block and its number there.
+/// Text between the block number and the position in the block.
 pub const POSITION: &str = "position";
-/// After an amount of it.
+/// Follows an amount of gas.
 pub const OF_GAS: &str = "gas";
-/// What cannot be read.
+/// Error: invalid transaction hash.
 pub const BAD_HASH: &str = "A transaction is named by its hash of 32 bytes: 0x and 64 digits.";
 
-/// Nobody here knows it, and the node does not answer.
+/// Error: the database does not contain the transaction, and the node does not respond.
 pub fn not_asked(hash: impl Display, newest: &str) -> String {
     format!(
         "Transaction {hash} is not in blocks up to {newest}. It may be pending, or in a newer block: only the node knows, and it does not \
@@ -101,7 +101,7 @@ pub fn not_asked(hash: impl Display, newest: &str) -> String {
     )
 }
 
-/// Nobody knows it.
+/// Error: neither the database nor the node knows the transaction.
 pub fn missing(hash: impl Display, newest: &str) -> String {
     format!("There is no transaction {hash}: not in blocks up to {newest}, and not in the pool of the node that was asked.")
 }

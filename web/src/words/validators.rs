@@ -1,66 +1,66 @@
-//! Of validators and their health.
+//! Texts about validators and their recent signatures.
 
 /// Heading and column.
 pub const VALIDATOR: &str = "Validator";
-/// Parts of the page.
+/// Section heading.
 pub const RECORD: &str = "Record of the last 30 days";
-/// Parts of the page.
+/// Section heading.
 pub const KEYS: &str = "Keys";
-/// What they are.
+/// Explains [`KEYS`].
 pub const KEYS_NOTE: &str = "The consensus key (ed25519) signs messages of the ordering, the BLS key (BLS12-381) signs what came of it, and the \
                              network key (ed25519) is who answers at its address.";
-/// Stake.
+/// Explains [`WEIGHT`].
 pub const WEIGHT_NOTE: &str = "Every validator has weight 1: one key, one vote. There is no stake.";
-/// What uptime is and is not.
+/// Explains [`UPTIME`].
 pub const UPTIME_NOTE: &str = "Uptime is the share of certificates that carry a validator's signature, in days of the chain's time (UTC). A \
                                certificate is closed as soon as a quorum signed, so a validator that is up and slower than the others is \
                                missing in some: with four validators and a quorum of three the mean is 75 %.";
-/// What the squares are.
+/// Explains [`HEALTH`].
 pub const HEALTH_NOTE: &str = "Each square is one of the last 20 certificates, the newest at the right: full where the \
      validator's signature is in it, flat where it is missing. A certificate is closed as soon as a quorum signed, so \
      signatures that come later are missing in it.";
-/// The node was not asked yet.
+/// Note while the committee is unknown.
 pub const NO_COMMITTEE: &str = "The node did not say yet who its validators are.";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const LED: &str = "Blocks led";
-/// Columns.
+/// Column header.
 pub const BATCHES: &str = "Batches";
-/// Columns.
+/// Column header.
 pub const TRANSACTIONS: &str = "Transactions";
-/// Columns.
+/// Column header.
 pub const SIGNED: &str = "Signed";
-/// Columns and charts.
+/// Column header and chart caption.
 pub const MISSED: &str = "Signatures missed";
-/// Columns.
+/// Column header.
 pub const UPTIME: &str = "Uptime";
-/// Columns.
+/// Column header.
 pub const TODAY: &str = "Uptime today";
-/// Columns.
+/// Column header.
 pub const WEEK: &str = "7 days";
-/// Columns.
+/// Column header.
 pub const MONTH: &str = "30 days";
-/// Columns and rows.
+/// Column header and row label.
 pub const HEALTH: &str = "Last 20 certificates";
-/// Parts of the page.
+/// Section heading.
 pub const SIGNATURES: &str = "Signatures";
-/// Columns.
+/// Column header.
 pub const DAY: &str = "Day (UTC)";
-/// Columns and rows.
+/// Column header and row label.
 pub const FEE_ADDRESS: &str = "Fee address";
-/// Columns and rows.
+/// Column header and row label.
 pub const CONSENSUS_KEY: &str = "Consensus key";
-/// Rows.
+/// Row label.
 pub const BLS_KEY: &str = "BLS key";
-/// Columns and rows.
+/// Column header and row label.
 pub const NETWORK_KEY: &str = "Network key";
-/// Columns and rows.
+/// Column header and row label.
 pub const WEIGHT: &str = "Weight";
-/// Parts of the page.
+/// Section heading.
 pub const BLOCKS_LED: &str = "Newest blocks it led";
-/// What cannot be read.
+/// Error: invalid position in the committee.
 pub const BAD_INDEX: &str = "A validator is named by its position in the committee, a number counted from 0.";
 
-/// Who they are: how many validators, their engine, how many make a certificate, and how many may be missing.
+/// Number of validators, engine, quorum, and number of validators that may be missing from a certificate.
 pub fn committee(all: &str, engine: &str, quorum: &str, spare: &str) -> String {
     format!(
         "{all} validators order transactions with {engine} and sign what came of them. {quorum} signatures make a certificate, so it may do \
@@ -68,23 +68,23 @@ pub fn committee(all: &str, engine: &str, quorum: &str, spare: &str) -> String {
     )
 }
 
-/// There is none at this position.
+/// Error: no validator has this position.
 pub fn missing(index: u64, all: usize) -> String {
     format!("There is no validator {index}: the committee has {all}, counted from 0.")
 }
 
-/// Under a strip of squares.
+/// Texts about a validator's strip of squares.
 pub mod strip {
-    /// Between two counts.
+    /// Text between two counts.
     pub const OF: &str = "of";
-    /// Before blocks.
+    /// Text before the block numbers.
     pub const MISSED: &str = "missing in";
-    /// Without a certificate.
+    /// Note for a chain without certificates.
     pub const NONE_YET: &str = "no certificate yet";
-    /// In some of them.
+    /// Tag of a validator that signed at least one of the newest certificates.
     pub const SIGNS: &str = "signs";
-    /// In none of them.
+    /// Tag of a validator that signed none of them.
     pub const SILENT: &str = "silent";
-    /// The way to the others.
+    /// Link to all validators.
     pub const MORE: &str = "All validators";
 }

@@ -1,6 +1,6 @@
-//! Of wallets: what the script says that carries calls to one.
+//! Texts of the script that passes calls to a wallet.
 
-/// By the names that the script has for them. It puts a value in the place of `{}`.
+/// Texts by the names the script uses. The script replaces `{}` by a value.
 pub const SCRIPT: [(&str, &str); 21] = [
     ("none", "No wallet was found in this browser. A form answers with the bytes to send by other means."),
     ("offer", "A wallet is there. It signs and sends what the forms below say; this explorer never sees its keys."),

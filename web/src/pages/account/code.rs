@@ -1,4 +1,4 @@
-//! What kind of module a contract is, as its bytes say.
+//! Facts about a contract's module, read from its bytes.
 
 use super::{
     super::{Page, parts},
@@ -15,10 +15,10 @@ use axum::extract::{Path, State};
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Most imports, exports and sections that are listed.
+/// Maximum number of listed imports, exports and sections.
 const MOST: usize = 64;
 
-/// Bytes of a page of memory.
+/// Size of a memory page in bytes.
 const PAGE: u64 = 64 << 10;
 
 /// `/address/{address}/code`
@@ -71,7 +71,7 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
     }
 }
 
-/// Who says what of it, and how the source is compared with the code: here nobody can show it.
+/// Origin of the interface, and how readers can verify the source. The explorer itself verifies nothing.
 fn verification(address: Address, contract: &Contract) -> Markup {
     let command = words::verify(address);
     let rows =
@@ -139,7 +139,7 @@ mod tests {
         ] {
             let contract = Contract { source, code_hash: B256::repeat_byte(0x5c), ..Contract::default() };
             let page = verification(address, &contract).into_string();
-            // Quotes are escaped, in words too.
+            // Templates escape quotes, so the expected text needs it too.
             let shows = |text: &str| page.contains(&html! { (text) }.into_string());
             assert!(shows(said) && shows(words::SOURCE_NOT_SHOWN), "{page}");
             let command = format!("corniche contract verify {address}");

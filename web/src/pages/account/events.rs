@@ -1,4 +1,4 @@
-//! What a contract logged, newest first, in words where its interface has them.
+//! Events of a contract, newest first, decoded if its interface contains them.
 
 use super::{
     super::{Failure, Page, ROWS, parts, transactions},
@@ -18,23 +18,23 @@ use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::sync::Arc;
 
-/// Most events that one may choose from.
+/// Maximum number of events in the filter.
 const MOST: usize = 100;
 
-/// Which of them.
+/// Query: start of the list, and filter.
 #[derive(Debug, Deserialize)]
 pub struct Wanted {
     before: Option<i64>,
     event: Option<String>,
 }
 
-/// A log, and where it is from.
+/// A log, with the hash and the time of its transaction.
 #[derive(Debug)]
 struct Logged {
     hash: B256,
     time_ms: u64,
     topics: Vec<B256>,
-    /// The first bytes of its data, and how many there are.
+    /// First bytes of its data; `bytes` is the full length.
     data: Vec<u8>,
     bytes: u64,
 }
@@ -56,7 +56,7 @@ fn topic(text: &str) -> Result<B256, Failure> {
     text.parse().map_err(|_| Failure::BadRequest(words::BAD_EVENT.into()))
 }
 
-/// One more than a page has.
+/// Reads the logs, up to one row more than a page has.
 async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -> Result<Vec<AnyRow>, Failure> {
     let readers = site.database.readers();
     let address = address.to_vec();
@@ -91,7 +91,7 @@ impl Logged {
 /// Events of a page.
 struct List<'a> {
     logs: &'a [Logged],
-    /// Where there are more.
+    /// Place of the last log, if a further page exists.
     last: Option<Place>,
     is_first: bool,
     may_be_live: bool,
@@ -114,7 +114,7 @@ fn markup(address: Address, contract: &Contract, event: Option<B256>, list: &Lis
     }
 }
 
-/// A form that picks one event.
+/// Form that filters by event.
 fn choice(page: &str, contract: &Contract, chosen: Option<B256>) -> Markup {
     let events = contract.interface.iter().flat_map(|interface| interface.events()).filter(|event| !event.anonymous);
     let events: Vec<_> = events.take(MOST).map(|event| (event.selector(), event.signature())).collect();

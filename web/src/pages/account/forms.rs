@@ -1,5 +1,6 @@
-//! Forms that call a contract: fields as its interface has them, what was typed into them, and the bytes of the call. Everything here works
-//! without a script: a form is sent, and the page comes back with what was typed and what came of it.
+//! Forms that call a contract: fields from its interface, typed values, and the encoded call.
+//!
+//! Forms work without scripts: the server returns the page with the typed values and the result.
 
 use super::super::{Failure, parts, transactions};
 use crate::{
@@ -12,47 +13,47 @@ use alloy_primitives::{Address, Bytes, U256};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// Functions of one page.
+/// Maximum number of functions on a page.
 pub const ON_A_PAGE: usize = 50;
 
-/// No interface has so many functions.
+/// Upper bound of the parameter `first`. No interface has so many functions.
 const MOST_FIRST: usize = 1_000_000;
 
-/// Most parameters of a function that is given a form.
+/// Maximum number of parameters of a function with a form.
 const MOST_FIELDS: usize = 32;
 
-/// Most characters that are taken from a field: a call's input is bounded by what a transaction may hold.
+/// Maximum length of a field's value in bytes. The size of a transaction bounds the input of a call anyway.
 const MOST_TYPED: usize = 32 << 10;
 
-/// What a page was asked to do.
+/// Request to a page with forms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// The function that is called, by its selector.
+    /// Selector of the called function.
     pub function: Option<[u8; 4]>,
-    /// What was typed, by position.
+    /// Typed values, by position of the parameter.
     pub values: BTreeMap<usize, String>,
-    /// The chain's currency that goes with it, as typed.
+    /// Amount of the chain's currency to send, as typed.
     pub coins: String,
-    /// Who would call.
+    /// Sender of the call.
     pub from: Option<Address>,
-    /// The first function of the page, counted from 0.
+    /// Index of the first function on the page, counted from 0.
     pub first: usize,
 }
 
-/// What is wrong with a field; without a field, with the whole call.
+/// Error in a field or in the whole call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Its position; [`COINS`] for the currency.
+    /// Position of the field; [`COINS`] for the currency, `None` for the whole call.
     pub field: Option<usize>,
-    /// What is wrong.
+    /// Error message.
     pub problem: String,
 }
 
-/// The field of the currency.
+/// Value of [`Wrong::field`] for the field of the currency.
 pub const COINS: usize = usize::MAX;
 
 impl Asked {
-    /// Reads the end of a page's address. What has another name is somebody else's.
+    /// Reads a request from a URL's query. Ignores parameters with other names.
     pub fn read(query: &[(String, String)]) -> Result<Self, Failure> {
         let mut asked = Self::default();
         for (name, value) in query {
@@ -71,7 +72,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Whether it is about this function.
+    /// Returns `true` if the request calls this function.
     pub fn of(&self, function: &Function) -> bool {
         self.function == Some(function.selector().0)
     }
@@ -87,30 +88,30 @@ fn selector(text: &str) -> Result<[u8; 4], Failure> {
     bytes.ok_or_else(|| Failure::BadRequest(words::BAD_SELECTOR.into()))
 }
 
-/// Whether a function only reads.
+/// Returns `true` for a read-only function (`view` or `pure`).
 pub fn reads(function: &Function) -> bool {
     matches!(function.state_mutability, StateMutability::Pure | StateMutability::View)
 }
 
-/// Whether a function takes the chain's currency.
+/// Returns `true` if a function accepts the chain's currency (`payable`).
 pub fn takes_coins(function: &Function) -> bool {
     function.state_mutability == StateMutability::Payable
 }
 
-/// The functions of a page, and how many there are in all.
+/// Functions on a page, and the total number of functions of this kind.
 pub fn of_page(interface: &JsonAbi, reading: bool, first: usize) -> (Vec<&Function>, usize) {
     let all = || interface.functions().filter(move |function| reads(function) == reading);
     (all().skip(first).take(ON_A_PAGE).collect(), all().count())
 }
 
-/// A function that was asked for.
+/// Finds a function by its selector.
 pub fn find(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure> {
     let mut functions = interface.functions();
     let missing = || Failure::NotFound(words::no_function(&hex::encode(selector)));
     functions.find(|function| function.selector().0 == selector).ok_or_else(missing)
 }
 
-/// The bytes of a call.
+/// Encodes a call.
 pub fn encode(function: &Function, asked: &Asked) -> Result<Bytes, Wrong> {
     if function.inputs.len() > MOST_FIELDS {
         return Err(Wrong { field: None, problem: words::TOO_MANY_FIELDS.into() });
@@ -128,7 +129,7 @@ pub fn encode(function: &Function, asked: &Asked) -> Result<Bytes, Wrong> {
     call.map(Bytes::from).map_err(|error| Wrong { field: None, problem: abi::text(&error.to_string()) })
 }
 
-/// An amount of the chain's currency as people write it, in wei.
+/// Parses an amount of the chain's currency and returns it in wei. Empty text is 0.
 pub fn coins(typed: &str) -> Result<U256, Wrong> {
     let wrong = || Wrong { field: Some(COINS), problem: words::NO_AMOUNT.into() };
     if typed.is_empty() {
@@ -142,22 +143,21 @@ pub fn coins(typed: &str) -> Result<U256, Wrong> {
 /// A form of one function.
 #[derive(Clone, Copy, Debug)]
 pub struct Form<'a> {
-    /// Which.
     pub function: &'a Function,
-    /// The page that answers.
+    /// URL of the page that processes the form.
     pub page: &'a str,
-    /// On its button.
+    /// Label of its button.
     pub button: &'a str,
-    /// Ticker of the currency that it may take.
+    /// Ticker of the chain's currency.
     pub currency: &'a str,
-    /// What was asked of the page, maybe of another function.
+    /// Request to the page. It may call another function.
     pub asked: &'a Asked,
-    /// What was wrong with what was asked of this one.
+    /// Error in the request, if it calls this function.
     pub wrong: Option<&'a Wrong>,
 }
 
 impl Form<'_> {
-    /// With what was typed in it. `answer` comes below.
+    /// Draws the form with the typed values, and `answer` below it.
     pub fn markup(&self, answer: Markup) -> Markup {
         let (function, asked) = (self.function, self.asked);
         let selector = hex::encode(function.selector());
@@ -230,7 +230,7 @@ fn short(name: &str) -> String {
     abi::text(name).chars().take(64).collect()
 }
 
-/// How a value of this type is written.
+/// Placeholder that shows how to write a value of this type.
 fn hint(kind: &str) -> &'static str {
     match kind {
         "address" => words::ADDRESS_HINT,
@@ -242,12 +242,12 @@ fn hint(kind: &str) -> &'static str {
     }
 }
 
-/// Names and values that a contract answered.
+/// Names and values that a contract returned.
 pub fn values(values: &[(String, abi::Value)]) -> Markup {
     html! { dl .values { @for (name, value) in values { div { dt { (name) } dd { (transactions::value_of(value)) } } } } }
 }
 
-/// The other functions of an interface that has more than a page of them.
+/// Links to the pages of an interface that needs several.
 pub fn pages(page: &str, first: usize, all: usize) -> Markup {
     let [from, to, of] = [all.min(first + 1), all.min(first + ON_A_PAGE), all].map(|number| format::number(number as u64));
     html! {
@@ -261,7 +261,7 @@ pub fn pages(page: &str, first: usize, all: usize) -> Markup {
     }
 }
 
-/// Why there is no form: nobody said what the functions are.
+/// Note for a contract without an interface.
 pub fn no_interface(address: Address) -> Markup {
     html! {
         section {
@@ -271,7 +271,7 @@ pub fn no_interface(address: Address) -> Markup {
     }
 }
 
-/// What a call was undone with: by the contract's own errors, by Solidity's, or in the node's words.
+/// Reason of a revert: the contract's own error, Solidity's built-in error, or the node's message.
 pub fn undone(known: &abi::Known, address: Address, message: &str, data: &[u8]) -> Markup {
     let error = known.error(address, data).or_else(|| abi::refusal(data));
     html! {

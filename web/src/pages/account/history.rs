@@ -1,4 +1,4 @@
-//! What an account took part in: transactions, token transfers, and calls inside transactions; newest first.
+//! History of an account: transactions, token transfers, and calls inside transactions; newest first.
 
 use super::{
     super::{Failure, Page, ROWS, blocks::Before, parts, transactions},
@@ -26,7 +26,7 @@ pub async fn transactions(State(site): State<Arc<Site>>, Path(address): Path<Str
     Ok(list(&site, &subject, (subject::TRANSACTIONS, words::TRANSACTIONS, words::TRANSACTIONS_NOTE), table, last, &from))
 }
 
-/// Transactions that it had a part in, below a place.
+/// Reads an account's transactions before a place, newest first.
 pub async fn newest(site: &Site, address: Address, before: i64, most: i64) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place DESC LIMIT $3";
@@ -99,7 +99,7 @@ pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Q
     Ok(list(&site, &subject, (subject::CALLS, words::CALLS, words::CALLS_NOTE), table, last, &from))
 }
 
-/// A page that is one list: its end, its name, and what it holds.
+/// Page with one list. `end` is the last segment of its URL, `name` its title, `note` its explanation.
 fn list(
     site: &Site,
     subject: &Subject,
@@ -130,7 +130,7 @@ fn direction(subject: Address, sender: Address, recipient: Address) -> Markup {
     }
 }
 
-/// One end of a transfer; zero stands for nobody.
+/// Sender or recipient of a transfer. The zero address marks a mint or a burn.
 fn end(address: Address, nobody: &str) -> Markup {
     if address.is_zero() {
         html! { span .note { (nobody) } }
@@ -139,13 +139,13 @@ fn end(address: Address, nobody: &str) -> Markup {
     }
 }
 
-/// A token's symbol, from a row that has it.
+/// Link to a token, with the symbol from the row.
 pub fn token(row: &AnyRow) -> Result<Markup, Failure> {
     let symbol = row.maybe_text("symbol")?.unwrap_or_default();
     Ok(html! { a href=(links::token(row.address("token")?)) { (parts::symbol(&symbol)) } })
 }
 
-/// One of a token's ids, which has up to 78 digits.
+/// Id of a token, shortened because it has up to 78 digits.
 pub fn token_id(id: U256) -> Markup {
     let text = id.to_string();
     let shown = if text.len() > 18 { format!("{}…{}", &text[..8], &text[text.len() - 6..]) } else { text.clone() };

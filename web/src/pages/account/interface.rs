@@ -1,4 +1,4 @@
-//! What a contract's functions, events and errors are called, who says so, and where to say it for one that does not.
+//! Page of a contract's interface: its functions, events and errors, its origin, and an upload form if there is no interface.
 
 use super::{
     super::{Failure, Page},
@@ -26,13 +26,13 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Most names of a kind that are listed; the JSON has all.
+/// Maximum number of listed names of a kind. The JSON contains all.
 const MOST: usize = 200;
 
-/// Most bytes of JSON that stand in the page; more is behind a link.
+/// Maximum size of JSON in the page, in bytes. Larger JSON is only linked.
 const MOST_JSON: usize = 24 << 10;
 
-/// A form's body: JSON, of which each byte may become three.
+/// Maximum size of an upload's body in bytes. Form encoding may turn a byte of JSON into three.
 pub const MOST_FORM_BYTES: usize = 3 * MOST_ABI_BYTES + 1_024;
 
 /// `/address/{address}/abi`
@@ -52,7 +52,7 @@ pub async fn json(State(site): State<Arc<Site>>, Path(address): Path<String>) ->
     }
 }
 
-/// What the form sends.
+/// Body of the upload form.
 #[derive(Debug, Deserialize)]
 pub struct Upload {
     abi: String,
@@ -78,14 +78,14 @@ pub async fn upload(
     }
 }
 
-/// The page with what was sent, and what is wrong with it.
+/// Page with the uploaded text and the error.
 fn again(site: &Site, subject: &Subject, sent: &str, problem: &str) -> Response {
     let contract = subject.contract.clone().unwrap_or_default();
     let body = markup(subject.address, &contract, sent, Some(problem));
     (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(site, words::INTERFACE, body)).into_response()
 }
 
-/// Whether an interface may be kept: it can be read, and the code mentions its functions. That is all that can be known here.
+/// Checks an uploaded interface: it must be valid, and the code must contain its selectors. Nothing more can be verified here.
 async fn check(site: &Site, subject: &Subject, text: &str) -> Result<Result<(), String>, Failure> {
     let has_room = match subject.contract()?.source {
         Source::Module => Err(Refused::Carried.to_string()),
@@ -104,7 +104,7 @@ async fn check(site: &Site, subject: &Subject, text: &str) -> Result<Result<(), 
     tokio::task::spawn_blocking(compare).await.map_err(|error| Failure::Broken(error.to_string()))
 }
 
-/// The interface that a text is.
+/// Parses an interface.
 fn readable(text: &str) -> Result<JsonAbi, String> {
     if text.len() > MOST_ABI_BYTES {
         return Err(too_large());
@@ -112,7 +112,7 @@ fn readable(text: &str) -> Result<JsonAbi, String> {
     parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| words::NO_JSON.into())
 }
 
-/// At least three functions in four have to stand in the code.
+/// The code must contain the selectors of at least three in four functions.
 fn is_mentioned(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
     let (found, all) = mentions(module, offered);
     if found == 0 || 4 * found < 3 * all {
@@ -125,7 +125,7 @@ fn too_large() -> String {
     format!("{} {}.", words::TOO_LARGE, format::bytes(MOST_ABI_BYTES as u64))
 }
 
-/// Who says what stands here.
+/// Text about the origin of the interface.
 pub fn whose(contract: &Contract) -> &'static str {
     match contract.source {
         Source::Module => words::SOURCE_MODULE,
@@ -172,7 +172,8 @@ fn signatures(title: &str, signatures: impl Iterator<Item = String>) -> Markup {
 
 fn as_json(address: Address, abi: &str) -> Markup {
     let link = links::account_part(address, "abi.json");
-    // What is taken out is no part of JSON outside of strings, and does harm inside of them.
+    // `clean` removes control characters and direction marks. Outside of strings JSON does not need them, and inside they are
+    // harmful.
     let text = (abi.len() <= MOST_JSON).then(|| clean(abi));
     html! {
         section {
@@ -232,7 +233,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_there_stays_and_the_page_says_why() {
         const CONTRACT: Address = Address::repeat_byte(1);
-        // The same function with more to it: whatever the code mentions, it comes second.
+        // A function with the same selector and other outputs. The code contains the selector, but the contract has an
+        // interface already.
         let offered = NUMBER.replace("\"outputs\":[]", "\"outputs\":[{\"name\":\"misleading\",\"type\":\"uint256\"}]");
         for (source, why) in [("module", Refused::Carried.to_string()), ("uploaded", Refused::Taken.to_string())] {
             let filled = testing::filled().await;

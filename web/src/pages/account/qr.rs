@@ -1,4 +1,4 @@
-//! An address for a phone's camera.
+//! QR code of an address.
 
 use crate::words::account as words;
 use alloy_primitives::Address;
@@ -6,10 +6,10 @@ use maud::{Markup, html};
 use qrcodegen::{QrCode, QrCodeEcc};
 use std::fmt::Write;
 
-/// Light around the code, in its dots, without which cameras do not find it.
+/// Quiet zone around the code, in modules. Cameras need it to find the code.
 const MARGIN: i32 = 4;
 
-/// The address as a QR code. Black on white whatever the palette: cameras want it so.
+/// QR code of the address. It is black on white in every theme, because cameras need that.
 pub fn of(address: Address) -> Markup {
     let Ok(code) = QrCode::encode_text(&address.to_string(), QrCodeEcc::Medium) else { return html! {} };
     let side = code.size() + 2 * MARGIN;
@@ -21,7 +21,7 @@ pub fn of(address: Address) -> Markup {
     }
 }
 
-/// One bar for each run of dark dots in a row.
+/// SVG path with one bar for each run of dark modules in a row.
 fn path(code: &QrCode) -> String {
     let mut path = String::new();
     for y in 0..code.size() {

@@ -1,4 +1,4 @@
-//! Asking a contract: each function that only reads is a form, and the answer stands below it.
+//! Page that calls read-only functions. Each function has a form, with the result below it.
 
 use super::{
     super::{Failure, Page, parts},
@@ -13,11 +13,12 @@ use corniche_client::ClientError;
 use maud::{Markup, html};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Most functions that are asked without being told to, and what each may take: a page must not cost the node much.
+/// Maximum number of functions that are called without a request, and the gas limit of each. They bound the load of a page on
+/// the node.
 const MOST_UNASKED: usize = 24;
 const UNASKED_GAS: u64 = 2_000_000;
 
-/// What came of a question.
+/// Result of a call.
 #[derive(Debug)]
 enum Answer {
     Returned(Bytes),
@@ -26,7 +27,7 @@ enum Answer {
     Wrong(Wrong),
 }
 
-/// By selector.
+/// Results by selector.
 type Answers = BTreeMap<[u8; 4], Answer>;
 
 /// `/address/{address}/read`
@@ -48,7 +49,7 @@ pub async fn show(
     Ok(subject.page(&site, words::READ, body))
 }
 
-/// Asks what was asked for, and what needs no arguments.
+/// Calls the requested function, and the functions without parameters.
 async fn answers(site: &Site, address: Address, interface: &JsonAbi, asked: &Asked) -> Result<Answers, Failure> {
     let (mut answers, mut selectors, mut calls) = (Answers::new(), Vec::new(), Vec::new());
     if let Some(selector) = asked.function {
@@ -75,11 +76,11 @@ async fn answers(site: &Site, address: Address, interface: &JsonAbi, asked: &Ask
     for (selector, reply) in selectors.into_iter().zip(replies) {
         match reply {
             Ok(output) => _ = answers.insert(selector, Answer::Returned(output)),
-            // Only who asked wants to know why there is no answer.
+            // Errors are shown for the requested function only.
             Err(_) if asked.function != Some(selector) => {}
             Err(ClientError::Reverted { message, data }) => _ = answers.insert(selector, Answer::Undone { message, data }),
             Err(ClientError::Refused { refusal, .. }) => _ = answers.insert(selector, Answer::Refused(refusal.message)),
-            // What else it says names the node's address, which is nobody's business.
+            // Other errors contain the node's address, which readers must not see.
             Err(_) => _ = answers.insert(selector, Answer::Refused(words::NO_ANSWER.into())),
         }
     }
@@ -98,7 +99,7 @@ fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &As
     let page = links::account_part(address, subject::READ);
     let (functions, all) = forms::of_page(interface, true, asked.first);
     let known = contract.known(address);
-    // One that was asked for on another page of functions is shown first.
+    // A requested function of another page is shown first.
     let elsewhere = asked.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
     let elsewhere = elsewhere.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
     html! {

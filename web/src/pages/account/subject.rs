@@ -1,4 +1,4 @@
-//! Whose page it is, what is known of it before anything is shown, and what stands above each of its parts.
+//! The account of a page: what is known about it, and the frame around the parts of its page.
 
 use super::super::{Failure, Html, layout, parts};
 use crate::{
@@ -15,7 +15,7 @@ use corniche_client::Request;
 use maud::{Markup, html};
 use serde_json::json;
 
-/// Parts of an account's page: the end of the address, and the name.
+/// Parts of an account's page: last segment of the URL, and title.
 const PARTS: [(&str, &str); 5] = [
     (TRANSACTIONS, words::TRANSACTIONS),
     (HOLDINGS, words::HOLDINGS),
@@ -33,77 +33,67 @@ const CONTRACT_PARTS: [(&str, &str); 5] = [
     (EVENTS, contract::EVENTS),
 ];
 
-/// Ends of the parts' addresses.
+/// Last segments of the parts' URLs.
 pub const TRANSACTIONS: &str = "transactions";
-/// Tokens it holds.
 pub const HOLDINGS: &str = "tokens";
-/// Tokens that came and went.
 pub const TRANSFERS: &str = "transfers";
-/// Who may take its tokens.
 pub const APPROVALS: &str = "approvals";
-/// Calls inside transactions.
 pub const CALLS: &str = "calls";
-/// What kind of module.
 pub const CODE: &str = "code";
-/// The interface.
 pub const ABI: &str = "abi";
-/// Forms that ask.
 pub const READ: &str = "read";
-/// Forms that change.
 pub const WRITE: &str = "write";
-/// What it logged.
 pub const EVENTS: &str = "events";
 
 /// An account or a contract.
 #[derive(Debug)]
 pub struct Subject {
-    /// Whose page it is.
     pub address: Address,
-    /// Balance and next nonce; `None` when the node was not asked or did not answer.
+    /// Balance and next nonce. `None` if the node was not queried or did not respond.
     pub now: Option<(U256, u64)>,
-    /// If there is code at the address.
+    /// The contract, if the address has code.
     pub contract: Option<Contract>,
-    /// Neither the database nor the node said whether there is code.
+    /// `true` if neither the database nor the node reported whether the address has code.
     pub unclear: bool,
-    /// A contract that the indexer has not met: its code came from the node, whole.
+    /// `true` for a contract that the indexer has not seen. Its full code came from the node.
     pub unmet: bool,
 }
 
-/// What is known of a contract.
+/// Known facts about a contract.
 #[derive(Clone, Debug, Default)]
 pub struct Contract {
-    /// Who made it, by a transaction.
+    /// Sender of the transaction that created it.
     pub creator: Option<Address>,
-    /// That transaction.
+    /// Place of this transaction.
     pub made_in: Option<Place>,
     /// keccak-256 of the code as deployed.
     pub code_hash: B256,
-    /// As deployed.
+    /// Size of the code as deployed.
     pub code_bytes: u64,
-    /// JSON; empty without one.
+    /// Interface as JSON. Empty without an interface.
     pub abi: String,
-    /// The same, read.
+    /// Interface parsed from `abi`.
     pub interface: Option<JsonAbi>,
-    /// Where it is from.
+    /// Origin of the interface.
     pub source: Source,
-    /// What kind of module it is.
+    /// Facts about its module.
     pub facts: Facts,
 }
 
-/// Who says what a contract's functions are called.
+/// Origin of a contract's interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody.
+    /// No interface is known.
     #[default]
     Nobody,
-    /// The module itself.
+    /// The module contains it.
     Module,
-    /// Somebody who came by.
+    /// A visitor uploaded it.
     Uploaded,
 }
 
 impl Contract {
-    /// Of a contract that is only known by its code.
+    /// Facts about a contract of which only the code is known.
     pub fn of_code(code: Code) -> Self {
         let source = if code.abi.is_empty() { Source::Nobody } else { Source::Module };
         Self {
@@ -117,19 +107,19 @@ impl Contract {
         }
     }
 
-    /// For calls, errors and events of it.
+    /// Decoder for its calls, errors and events.
     pub fn known(&self, address: Address) -> Known {
         self.interface.clone().map(|interface| Known::one(address, interface)).unwrap_or_default()
     }
 }
 
 impl Subject {
-    /// What is known of an address as it stands in the page's. The node is asked where the database does not know.
+    /// Loads the account of a page. Queries the node if the database does not contain the contract.
     pub async fn load(site: &Site, address: &str) -> Result<Self, Failure> {
         Self::find(site, super::parse(address)?, false).await
     }
 
-    /// The same, with its balance and nonce.
+    /// Like [`Self::load`], with balance and nonce.
     pub async fn load_with_balance(site: &Site, address: &str) -> Result<Self, Failure> {
         Self::find(site, super::parse(address)?, true).await
     }
@@ -137,7 +127,7 @@ impl Subject {
     async fn find(site: &Site, address: Address, wants_balance: bool) -> Result<Self, Failure> {
         let contract = known_contract(site, address).await?;
         if contract.is_some() {
-            // Its code is known, and large; this is asked again and again while the page is open.
+            // The code is not fetched again: it is large, and an open page repeats this request.
             let now = if wants_balance { balance_and_nonce(site, address).await } else { None };
             return Ok(Self { address, now, contract, unclear: false, unmet: false });
         }
@@ -148,7 +138,7 @@ impl Subject {
         Ok(Self { address, now: Some((balance, nonce)), unclear: false, unmet: contract.is_some(), contract })
     }
 
-    /// The contract; without code there is no such page.
+    /// Returns the contract, or an error if the address has no code.
     pub fn contract(&self) -> Result<&Contract, Failure> {
         let missing = || match self.unclear {
             true => Failure::Away(format!("{}: {}.", self.address, words::UNKNOWN)),
@@ -157,23 +147,23 @@ impl Subject {
         self.contract.as_ref().ok_or_else(missing)
     }
 
-    /// Each turn would fetch the code of a contract that the indexer has not met, and read it.
+    /// Returns `false` for a contract that the indexer has not seen. Each refresh would fetch and parse its code.
     pub fn may_be_live(&self) -> bool {
         !self.unmet
     }
 
-    /// What it is called: account or contract.
+    /// Heading of the page: account or contract.
     pub fn title(&self) -> &'static str {
         if self.contract.is_some() { words::CONTRACT } else { words::TITLE }
     }
 
-    /// A whole page of it.
+    /// A complete page with this part.
     pub fn page(&self, site: &Site, part: &str, body: Markup) -> Html {
         let name = if part.is_empty() { String::new() } else { format!("{part}, ") };
         layout::page(site, &format!("{name}{} {}", self.title(), self.address), self.frame(part, body))
     }
 
-    /// The heading, the way to the other parts, and this one.
+    /// Heading, links to the other parts, and this part.
     pub fn frame(&self, part: &str, body: Markup) -> Markup {
         let mut tabs = vec![(links::account(self.address), words::OVERVIEW)];
         let contract = self.contract.as_ref().map(|_| CONTRACT_PARTS).unwrap_or_default();
@@ -189,7 +179,7 @@ impl Subject {
     }
 }
 
-/// `None` where the node does not answer.
+/// Returns `None` if the node does not respond.
 async fn balance_and_nonce(site: &Site, address: Address) -> Option<(U256, u64)> {
     let ask = |method| Request { method, params: json!([address, "latest"]) };
     let answers = site.node.ask_all::<U256>(vec![ask("eth_getBalance"), ask("eth_getTransactionCount")]).await.ok()?;
@@ -218,7 +208,7 @@ async fn known_contract(site: &Site, address: Address) -> Result<Option<Contract
     }))
 }
 
-/// Unpacks and reads a module, which takes a thread a while.
+/// Decompresses and parses a module. This takes long, so it runs on a blocking thread.
 pub async fn look_at(code: Bytes) -> Result<Code, Failure> {
     tokio::task::spawn_blocking(move || Code::read(&code)).await.map_err(|error| Failure::Broken(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What an account holds of tokens, and who else may take it.
+//! Tokens of an account, and the approvals that it gave.
 
 use super::{
     super::{Failure, Page, cursor, parts},
@@ -19,30 +19,31 @@ use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::sync::Arc;
 
-/// Rows of these lists: one of each id, so there may be many.
+/// Rows on a page of these lists. Each id has a row, so there may be many.
 const ROWS: i64 = 50;
 
-/// An allowance from here on is meant to be without an end: wallets ask for 2^256 - 1, and some tokens count down from it.
+/// Allowances from this amount (2^255) on are shown as unlimited: wallets request 2^256 - 1, and some tokens reduce it with
+/// each transfer.
 const UNLIMITED: U256 = U256::from_limbs([0, 0, 0, 1 << 63]);
 
-/// `approve(address,uint256)` and `setApprovalForAll(address,bool)`, by which an owner takes an allowance back.
+/// Selectors of `approve(address,uint256)` and `setApprovalForAll(address,bool)`, with which an owner revokes an approval.
 const APPROVE: &str = "095ea7b3";
 const APPROVE_ALL: &str = "a22cb465";
 
-/// Where such a list begins: after the row of this key.
+/// Query: the list starts after the row with this key.
 #[derive(Debug, Deserialize)]
 pub struct After {
-    /// The key's bytes in hexadecimal digits.
+    /// Bytes of the key in hexadecimal digits.
     after: Option<String>,
 }
 
 impl After {
-    /// Whether the list begins at its beginning.
+    /// Returns `true` for the first page.
     fn is_first(&self) -> bool {
         self.after.is_none()
     }
 
-    /// The key, cut into its parts; nothing is before the first row.
+    /// Splits the key into parts of these sizes. On the first page all parts are empty.
     fn parts<const N: usize>(&self, sizes: [usize; N]) -> Result<[Vec<u8>; N], Failure> {
         let Some(text) = &self.after else { return Ok([const { Vec::new() }; N]) };
         let bytes = hex::decode(text).ok().filter(|bytes| bytes.len() <= sizes.iter().sum::<usize>());
@@ -136,7 +137,7 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
     Ok(subject.page(&site, words::APPROVALS, body))
 }
 
-/// How much somebody may take.
+/// Amount that a spender may transfer.
 #[derive(Debug, PartialEq, Eq)]
 enum Allowance {
     Nothing,
@@ -151,7 +152,8 @@ impl Allowance {
         let (id, amount) = (row.bytes("token_id")?, row.amount("amount")?);
         let has_ids = match row.maybe_number("standard")? {
             Some(standard) => standard != 20,
-            // None of it ever moved: a yes to all ids looks like an amount of 1, and only its event tells.
+            // A token without transfers has no known standard. An approval for all ids is then stored like an amount of 1; only
+            // its event distinguishes the two.
             None => id.is_empty() && amount == U256::ONE && was_for_all(site, owner, row).await?,
         };
         let id = (!id.is_empty()).then(|| U256::from_be_slice(&id));
@@ -178,7 +180,7 @@ impl Allowance {
         }
     }
 
-    /// The form of the token's page that takes it back, filled in.
+    /// Link to the form on the token's page that revokes it, filled in.
     fn revoke(&self, token: Address, spender: Address) -> Markup {
         let (function, to, nothing) = match self {
             Self::Nothing => return html! {},
@@ -191,7 +193,8 @@ impl Allowance {
     }
 }
 
-/// Whether an approval was one of ERC-721 and ERC-1155: an `ApprovalForAll` of the same parties stands in its block.
+/// Returns `true` for an approval by ERC-721's and ERC-1155's `setApprovalForAll`: its block contains an `ApprovalForAll` event
+/// of the same parties.
 async fn was_for_all(site: &Site, owner: Address, row: &AnyRow) -> Result<bool, Failure> {
     let (token, spender, block) = (row.address("token")?, row.address("spender")?, row.place("place")?.block());
     let topics: Vec<u8> = [APPROVAL_FOR_ALL, owner.into_word(), spender.into_word()].concat();
@@ -202,8 +205,8 @@ async fn was_for_all(site: &Site, owner: Address, row: &AnyRow) -> Result<bool, 
     Ok(query.fetch_optional(site.database.readers()).await?.is_some())
 }
 
-/// Where a list goes on that is ordered by the bytes of some columns: their bytes in the last row. Of one row more than a page has, those of
-/// the page are left.
+/// Cuts `rows` to the length of a page. Returns the key of the last row (the bytes of these columns) if a further page exists;
+/// `rows` then has one row more than a page.
 fn next(rows: &mut Vec<AnyRow>, columns: &[&'static str]) -> Result<Option<Vec<u8>>, Failure> {
     let Some(last) = cursor::cut(rows, ROWS) else { return Ok(None) };
     let key: Vec<Vec<u8>> = columns.iter().map(|column| last.bytes(column)).collect::<Result<_, _>>()?;
@@ -224,7 +227,8 @@ mod tests {
     use super::{super::super::testing, *};
     use crate::{database::Rows, indexer::events::APPROVAL};
 
-    /// The page of an owner of two tokens of which nothing ever moved: of each somebody may take 1, by either event.
+    /// Page of an owner of two tokens without transfers. A spender may take 1 of each, according to a different event for each
+    /// token.
     #[tokio::test]
     async fn of_a_token_that_never_moved_the_event_tells_one_coin_from_all_ids() {
         let filled = testing::filled().await;

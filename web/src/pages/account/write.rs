@@ -1,5 +1,5 @@
-//! Changing a contract: forms whose call a wallet signs and sends. The server knows the interface and encodes; keys stay in the wallet. Without
-//! a script the page answers with the bytes of the call, for whatever else can send them.
+//! Page that calls functions that change state. The server encodes the call, a wallet signs and sends it; keys stay in the
+//! wallet. Without scripts the page shows the encoded call for other tools.
 
 use super::{
     super::{Failure, Page, parts, transactions},
@@ -30,13 +30,13 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 
-/// What takes an approval back, by ERC-20, ERC-721 and ERC-1155. A token has these whether or not its interface tells of them.
+/// Functions that revoke approvals in ERC-20, ERC-721 and ERC-1155. A token has them even if its interface does not list them.
 static STANDARD: LazyLock<[Function; 2]> = LazyLock::new(|| {
     let signatures = ["approve(address spender,uint256 amountOrId)", "setApprovalForAll(address operator,bool approved)"];
     signatures.map(|signature| Function::parse(signature).expect("a signature"))
 });
 
-/// A call that only has to be signed.
+/// An encoded call, ready to be signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Encoded {
     input: Bytes,
@@ -66,7 +66,7 @@ pub async fn show(
     Ok(subject.page(&site, words::WRITE, body))
 }
 
-/// `/address/{address}/encode`: what a wallet is asked to send, and what would come of it now.
+/// `/address/{address}/encode`: the call for the wallet, with a warning if it would revert now.
 pub async fn encode(
     State(site): State<Arc<Site>>,
     Path(address): Path<String>,
@@ -87,7 +87,7 @@ pub async fn encode(
     Ok(Json(to_send(subject.address, &call, warning)).into_response())
 }
 
-/// `/tx/{hash}/status`: where a transaction stands, for a page that waits for it.
+/// `/tx/{hash}/status`: status of a transaction, for a page that waits for it.
 pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Result<Response, Failure> {
     let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction::BAD_HASH.into()))?;
     if let Some(told) = executed(&site, hash).await? {
@@ -104,7 +104,7 @@ pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> 
     };
     let mut told = json!(status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = status {
-        // Without a receipt nobody knows yet.
+        // Without a receipt the result is not known yet.
         let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await.unwrap_or_default();
         if let Some(status) = receipt.get("status").and_then(Value::as_str) {
             told["succeeded"] = json!(status == "0x1");
@@ -113,7 +113,7 @@ pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> 
     Ok(Json(told).into_response())
 }
 
-/// What is written of an executed transaction.
+/// Status of an executed transaction from the database.
 async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
     let text = "SELECT t.place, t.succeeded, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.hash = $1";
     let readers = site.database.readers();
@@ -127,7 +127,7 @@ async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
     Ok(Some(told))
 }
 
-/// What is known of a transaction that is in no block here, and of which the node says nothing.
+/// Status of a transaction that is in no stored block and about which the node returned nothing.
 async fn unexecuted(site: &Site, hash: B256, has_answered: bool) -> Result<Value, Failure> {
     match transactions::skip(site, hash).await? {
         Some(row) => Ok(json!(TransactionStatus::Dropped { reason: abi::text(&row.text("reason")?) })),
@@ -136,7 +136,7 @@ async fn unexecuted(site: &Site, hash: B256, has_answered: bool) -> Result<Value
     }
 }
 
-/// The function that is asked for: as the contract's interface has it, or else as the standards of tokens do.
+/// Finds the requested function in the contract's interface, or else in the token standards.
 fn writable(contract: &Contract, selector: [u8; 4]) -> Result<&Function, Failure> {
     let found = contract.interface.as_ref().map(|interface| forms::find(interface, selector));
     match (found, STANDARD.iter().find(|function| function.selector().0 == selector)) {
@@ -163,7 +163,7 @@ fn to_send(to: Address, call: &Encoded, warning: Option<String>) -> Value {
     json!({ "to": to, "data": call.input, "value": call.value, "warning": warning })
 }
 
-/// Why a call would be undone if it ran now.
+/// Returns the reason if the call would revert now.
 async fn warning(site: &Site, to: Address, from: Address, call: &Encoded, known: &Known) -> Option<String> {
     let call = Call { from: Some(from), to, value: call.value, input: call.input.clone(), gas: None };
     match site.node.questions(&[call]).await.ok()?.pop()? {
@@ -176,10 +176,10 @@ async fn warning(site: &Site, to: Address, from: Address, call: &Encoded, known:
     }
 }
 
-/// Where the wallet's part of the page is, and what it has to know of the chain.
+/// Section for the wallet, with the chain's data for the script.
 fn wallet(standing: &Snapshot, node: &str) -> Markup {
-    // An operator's node may be at an address that only this explorer should know: only one on the reader's own machine is told to wallets.
-    // What stands before an @ is a name and a password.
+    // The node's URL may be private to the explorer. So wallets get it only if its host is the local machine. A URL with an @
+    // is never passed on, because the text before the @ is a user name and a password.
     let host = node.split("://").nth(1).filter(|rest| !rest.contains('@')).and_then(|rest| rest.split([':', '/']).next());
     let rpc = host.filter(|host| ["127.0.0.1", "localhost"].contains(host)).map(|_| node);
     let currency = &standing.currency;
@@ -194,11 +194,11 @@ fn wallet(standing: &Snapshot, node: &str) -> Markup {
     }
 }
 
-/// Whose functions are shown.
+/// Data of the page.
 struct Shown<'a> {
     address: Address,
     contract: &'a Contract,
-    /// The one that is asked for.
+    /// The requested function.
     function: Option<&'a Function>,
     currency: &'a str,
 }
@@ -230,7 +230,7 @@ fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>
     }
 }
 
-/// For whoever sends by other means.
+/// The encoded call and a command, for other tools.
 fn by_hand(address: Address, function: &Function, asked: &Asked, call: &Encoded) -> Markup {
     let typed = |at: usize| asked.values.get(&at).map_or("", String::as_str);
     let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
@@ -248,7 +248,7 @@ fn by_hand(address: Address, function: &Function, asked: &Asked, call: &Encoded)
     }
 }
 
-/// A word for a shell, as it is.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

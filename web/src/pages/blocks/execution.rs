@@ -1,18 +1,18 @@
-//! How the node ran a block: in numbers, as a picture of lanes, and lane by lane in a table.
+//! Execution of a block on the node: numbers, a picture of lanes, and a table of lanes.
 
 use crate::{format, pages::parts, words::execution as words};
 use corniche_api::Execution;
 use maud::{Markup, html};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Transactions that are drawn.
+/// Maximum number of drawn transactions.
 const MOST_DRAWN: usize = 600;
 
-/// Units of the drawing: a transaction with its gap, a lane with its gap.
+/// Units of the drawing: width of a transaction with its gap, height of a lane with its gap.
 const STEP: usize = 4;
 const ROW: usize = 14;
 
-/// What one lane came to.
+/// Counters of one lane.
 #[derive(Default)]
 struct Lane {
     transactions: u64,
@@ -20,7 +20,7 @@ struct Lane {
     ready: u64,
 }
 
-/// The part of the page.
+/// Section of the block's page.
 pub fn section(execution: Option<&Execution>) -> Markup {
     let Some(told) = execution else { return html! { p .note { (words::UNKNOWN) } } };
     let mut lanes: BTreeMap<u8, Lane> = BTreeMap::new();
@@ -52,7 +52,7 @@ fn of_each(told: &Execution) -> impl Iterator<Item = (u8, u8)> {
     told.lane_of.iter().copied().zip(told.runs_of.iter().copied())
 }
 
-/// How a transaction of the block came about, if that is known.
+/// Lane and runs of a transaction in words, if known.
 pub fn of_transaction(told: &Execution, position: u64) -> Option<String> {
     let at = usize::try_from(position).ok()?;
     Some(words::ran(*told.lane_of.get(at)?, *told.runs_of.get(at)?))
@@ -148,7 +148,7 @@ mod tests {
         assert!(page.contains("The first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
     }
 
-    /// A node may say what it likes: lengths that do not fit, and more lanes than threads.
+    /// A node may report anything: lists of different lengths, and more lanes than threads.
     #[test]
     fn what_does_not_fit_is_cut() {
         let page = section(Some(&told(&[255, 9], &[255]))).into_string();

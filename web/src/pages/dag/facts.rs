@@ -1,4 +1,4 @@
-//! What is selected, in words.
+//! Details panel: facts about the selected item.
 
 use super::{
     Pick, Picked,
@@ -11,10 +11,10 @@ use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
-/// Proposals, or validators, listed of a row.
+/// Maximum number of proposals or validators in a row.
 const MOST_LISTED: usize = 200;
 
-/// The panel.
+/// Returns the panel for the selected item.
 pub fn of(window: &Window, picked: &Picked<'_>) -> Markup {
     match (picked.vertex, picked.slot) {
         (Some(vertex), _) => vertex_facts(window, vertex, &picked.blocks),
@@ -101,7 +101,7 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
     parts::facts(&rows)
 }
 
-/// Validators that signed, after how many they are.
+/// Validators that signed, after the text with their number.
 fn signers(signers: &[u64], told: &str) -> Markup {
     html! {
         @if signers.is_empty() { (words::UNKNOWN) }
@@ -114,7 +114,7 @@ fn block_links(blocks: &[u64]) -> Markup {
     html! { @if blocks.is_empty() { (words::NO_BLOCK) } @for block in blocks { (parts::block(*block)) " " } }
 }
 
-/// When a verdict came, and how long after what it is about.
+/// Time of the verdict, and the time since the leader's proposal.
 fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
     let Some(at) = slot.decided_ms else {
         return html! { @if slot.status == SlotStatus::Undecided { (words::UNDECIDED) } @else { (words::UNKNOWN) } };
@@ -129,7 +129,7 @@ fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
     }
 }
 
-/// Seconds are long here.
+/// A time with milliseconds: seconds are too coarse for this page.
 fn moment(ms: u64) -> Markup {
     let exact = format::iso(ms);
     html! { time datetime=(exact) data-ms=(ms) { (exact) } }
@@ -144,7 +144,7 @@ fn sign(slot: &LeaderSlot) -> Markup {
     html! { span .tag.(good) { (verdict(slot)) } }
 }
 
-/// Proposals by author and round, in their order.
+/// Links to proposals, in the given order.
 fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
     let digests: Vec<B256> = digests.take(MOST_LISTED).collect();
     html! {
@@ -158,12 +158,12 @@ fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
     }
 }
 
-/// The engine's rule in more words. What is not known here is left as it is.
+/// Explains the engine's rule. Returns a generic text for unknown rules.
 fn in_words(why: &str) -> &'static str {
     words::RULES.iter().find(|(start, _)| why.starts_with(start)).map_or(words::OTHER_RULE, |(_, said)| *said)
 }
 
-/// What the rounds of the picture led to.
+/// Blocks that contain transactions of the picture's rounds.
 pub fn blocks(window: &Window) -> Markup {
     let blocks = window.blocks_of(window.rounds.values().flat_map(|round| &round.slots));
     html! {

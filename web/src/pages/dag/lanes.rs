@@ -1,5 +1,5 @@
-//! The picture under Autobahn: rows are lanes, upright lines are cuts. Cars have no rounds, so they stand where they were taken in: in the
-//! column of the slot that was decided next.
+//! The picture under Autobahn: rows are lanes, vertical lines are cuts. Cars have no rounds, so each one is drawn in the column
+//! of the slot that was decided next after its acceptance.
 
 use super::{
     Pick, Picked,
@@ -15,27 +15,27 @@ use std::{
     fmt::Write,
 };
 
-/// Of the drawing: a slot's column without a crowd.
+/// Width of a slot's column with few cars, in units of the drawing.
 const COLUMN: u64 = 40;
 
-/// The column after all slots at least: room for what is written above it, beside the last number.
+/// Minimum width of the column after all slots: room for its label beside the last number.
 const AFTER: u64 = 120;
 
-/// Cars of a lane that stand side by side in a column; above that they stand closer.
+/// Maximum number of a lane's cars in a column of normal width. More cars widen the column up to a limit.
 const SIDE_BY_SIDE: usize = 3;
 
-/// Validators that are named in a line; of more it says how many they are.
+/// Maximum number of validators that a line names. For more, it contains their number only.
 const MOST_NAMED: usize = 8;
 
-/// How far from a cut the signs of its votes stand, on its left, and those of confirmations, on its right.
+/// Distance of signs from a cut: votes on its left, confirmations on its right.
 const BESIDE: u64 = 9;
 
-/// What stands where.
+/// Coordinates of the items in the picture.
 struct Places {
     row: u64,
-    /// Each slot's column: its left edge and its width.
+    /// Column of each slot: left edge and width.
     columns: BTreeMap<u64, (u64, u64)>,
-    /// The column after them; without a width where nothing belongs there.
+    /// Column after the slots: left edge and width. The width is 0 if nothing belongs there.
     after: (u64, u64),
     width: u64,
     points: BTreeMap<B256, (u64, u64)>,
@@ -79,23 +79,23 @@ impl Places {
     }
 }
 
-/// The slot that was decided next after a car came; `None`: none yet.
+/// Slot that was decided next after a car was accepted, or `None` if no slot was decided since.
 fn column_of(window: &Window, car: &DagVertex) -> Option<u64> {
     let at = seen_at(car)?;
     window.until.iter().find(|(_, until)| at <= **until).map(|(slot, _)| *slot)
 }
 
-/// Cars that came before a slot was decided, or (`None`) after all that are here.
+/// Cars in the column of a slot, or (`None`) in the column after all slots.
 pub fn cars_of(window: &Window, slot: Option<u64>) -> Vec<&DagVertex> {
     window.cars.iter().filter(|car| column_of(window, car) == slot).collect()
 }
 
-/// What is said of cars that came after all slots that are here. Older pictures have some only where a validator contradicted itself late.
+/// Label of the column after all slots. In older pictures it contains cars only if a validator equivocated late.
 pub fn after(window: &Window) -> &'static str {
     if window.last == window.newest { words::NOT_CUT } else { words::CAME_LATER }
 }
 
-/// The picture.
+/// Draws the picture.
 pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     let places = Places::of(window);
     let height = TOP + 14 + window.size * places.row + 8;
@@ -126,7 +126,7 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     }
 }
 
-/// Lines between cars that follow each other.
+/// SVG path of the links between consecutive cars.
 fn chain(window: &Window, places: &Places) -> String {
     let mut chain = String::new();
     for car in &window.cars {
@@ -139,7 +139,7 @@ fn chain(window: &Window, places: &Places) -> String {
     chain
 }
 
-/// An agreed cut. All cars on its left were here when it was decided.
+/// Draws an agreed cut. All cars on its left were accepted before its decision.
 fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: u64) -> Markup {
     let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
     html! {
@@ -155,7 +155,7 @@ fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: 
     }
 }
 
-/// How a cut was agreed on, as a shape around a point.
+/// Shape around a point: a diamond for the slow path, a square for the fast path.
 pub fn badge(slow: bool, x: u64, y: u64) -> Markup {
     match slow {
         true => html! { path .badge d={ "M" (x) " " (y - 9) "l9 9-9 9-9-9z" } {} },
@@ -186,7 +186,7 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
     }
 }
 
-/// Who signed for what is selected, each in its own lane.
+/// Signs of the validators that signed for the selected item, each in its own lane.
 fn signs(window: &Window, places: &Places, picked: &Picked<'_>) -> Markup {
     let rows = |signers: &[u64]| -> Vec<u64> {
         signers.iter().filter(|signer| **signer < window.size).map(|signer| places.y(*signer)).collect()
@@ -217,7 +217,7 @@ pub fn car_told(car: &DagVertex) -> String {
     }
 }
 
-/// Validators in a line.
+/// Names of validators in one line, or only their number if they are many.
 pub fn names(validators: &[u64]) -> String {
     if validators.len() > MOST_NAMED {
         return words::validators(validators.len());

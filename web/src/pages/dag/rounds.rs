@@ -1,4 +1,4 @@
-//! The picture under Mahi-Mahi: columns are rounds, rows are validators, lines lead to what a proposal builds on.
+//! The picture under Mahi-Mahi: columns are rounds, rows are validators, lines connect a proposal with its parents.
 
 use super::{Pick, Picked, votes::Votes, window::Window};
 use crate::{format, links, words::dag as words};
@@ -10,17 +10,17 @@ use std::{
     fmt::Write,
 };
 
-/// Of the drawing, in its own units.
+/// Width of a round's column, in units of the drawing.
 pub const COLUMN: u64 = 46;
-/// For the names of rows.
+/// Width of the row labels.
 pub const LEFT: u64 = 40;
-/// For the names of columns.
+/// Height of the column labels.
 pub const TOP: u64 = 30;
 
-/// Lines drawn at most; a large committee has as many as the square of its size.
+/// Maximum number of links in a picture with all links. Their number grows with the square of the committee's size.
 const MOST_LINES: usize = 4_000;
 
-/// Where everything stands.
+/// Coordinates of the items in the picture.
 struct Places {
     first: u64,
     row: u64,
@@ -33,7 +33,7 @@ impl Places {
         for (number, round) in &window.rounds {
             let mut before: Option<(u64, u64)> = None;
             for vertex in &round.vertices {
-                // Two of one author stand side by side: it contradicted itself.
+                // Two proposals of one author in one round (equivocation) are drawn side by side.
                 let nth = before.filter(|(author, _)| *author == vertex.author).map_or(0, |(_, nth)| nth + 1);
                 let (x, y) = places.place(*number, vertex.author);
                 places.points.insert(vertex.digest, (x + 9 * nth.min(2), y));
@@ -48,7 +48,7 @@ impl Places {
     }
 }
 
-/// Rows are lower where there are many.
+/// Height of a row. More validators make rows lower.
 pub fn row_height(size: u64) -> u64 {
     (720 / size.max(1)).clamp(16, 52)
 }
@@ -59,7 +59,7 @@ pub fn radius(bytes: u64, row: u64) -> u64 {
     ((4 + logarithm) * row / 52).clamp(3, row / 4)
 }
 
-/// The picture.
+/// Draws the picture.
 pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     let places = Places::of(window);
     let (width, height) = (LEFT + (window.last - window.first + 1) * COLUMN, TOP + window.size * places.row + 4);
@@ -86,7 +86,7 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     }
 }
 
-/// What the rounds of a selected leader's wave are for.
+/// Marks the rounds of the selected leader's wave with their roles.
 fn bands(places: &Places, votes: &Votes, window: &Window, height: u64) -> Markup {
     let bands =
         [(votes.proposed, words::PROPOSES), (votes.vote_round, words::CASTS_VOTES), (votes.certify_round, words::CERTIFIES)];
@@ -101,7 +101,7 @@ fn bands(places: &Places, votes: &Votes, window: &Window, height: u64) -> Markup
     }
 }
 
-/// The names of rounds and validators, and what is not known.
+/// Labels of rounds and validators, and marks for unknown rounds.
 fn columns(window: &Window, places: &Places, height: u64) -> Markup {
     html! {
         g .names {
@@ -134,7 +134,7 @@ fn lines(places: &Places, vertex: &DagVertex, picked: &Picked<'_>) -> Markup {
     html! { path .line.lit[lit] data-of=(name(vertex.digest)) d=(way) {} }
 }
 
-/// Lines between what is in the picture.
+/// SVG path of the links with both ends in the picture.
 fn route(places: &Places, lines: impl Iterator<Item = (B256, B256)>) -> String {
     let mut route = String::new();
     for (from, to) in lines {
@@ -145,7 +145,7 @@ fn route(places: &Places, lines: impl Iterator<Item = (B256, B256)>) -> String {
     route
 }
 
-/// What a proposal is called within the page.
+/// Id of a proposal within the page: four bytes of its digest in hexadecimal.
 pub fn name(digest: B256) -> String {
     hex::encode(&digest[..4])
 }
@@ -171,17 +171,17 @@ fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<
     }
 }
 
-/// A vote as a shape around a point.
+/// Triangle around a point: a vote.
 pub fn triangle(x: u64, y: u64) -> Markup {
     html! { path .sign.voter d={ "M" (x) " " (y - 8) "l8 14h-16z" } {} }
 }
 
-/// What stands on votes of a quorum.
+/// Star around a point: a certificate or a confirmation.
 pub fn star(x: u64, y: u64) -> Markup {
     html! { path .sign.certificate d={ "M" (x) " " (y - 9) "l2.6 6.2 6.6.4-5.1 4.3 1.7 6.4-5.8-3.6-5.8 3.6 1.7-6.4-5.1-4.3 6.6-.4z" } {} }
 }
 
-/// A proposal in one sentence, which calls its place so.
+/// A proposal in one sentence. `place` is the word for its position.
 pub fn proposal_told(place: &str, vertex: &DagVertex) -> String {
     let bytes = if vertex.batch_bytes == 0 { words::NO_TRANSACTIONS.to_owned() } else { format::bytes(vertex.batch_bytes) };
     words::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
@@ -204,7 +204,7 @@ fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'
     }
 }
 
-/// A leader's verdict as a shape.
+/// Shape of a leader's verdict around a point.
 pub fn mark(status: SlotStatus, x: u64, y: u64, side: u64) -> Markup {
     let (left, top, right, bottom) = (x - side, y - side, x + side, y + side);
     match status {
@@ -238,7 +238,8 @@ pub fn verdict(slot: &LeaderSlot) -> &'static str {
     }
 }
 
-/// The rule that decided, in the engine's words. Of a skip these begin with the verdict, which stands before them already.
+/// The rule that decided, in the engine's words. For a skip these words begin with the verdict; it is removed because callers
+/// show it already.
 pub fn rule(slot: &LeaderSlot) -> Option<String> {
     let why = crate::abi::text(slot.why.as_deref()?);
     let rest = why.strip_prefix(verdict(slot)).and_then(|rest| rest.strip_prefix(": "));
@@ -251,7 +252,8 @@ pub fn leader_told(slot: &LeaderSlot) -> String {
     words::leader(slot.round, slot.rank + 1, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
-/// What committed leaders lead to: it has its place. A leader that commits after one that is undecided waits for it.
+/// Proposals that committed leaders reach, directly or indirectly: they are ordered. A leader that commits after an undecided
+/// one waits for it.
 pub fn ordered(window: &Window) -> BTreeSet<B256> {
     let vertices = window.all_rounds().flat_map(|round| &round.vertices).map(|vertex| (vertex.digest, vertex));
     let vertices: BTreeMap<B256, &DagVertex> = vertices.collect();
@@ -267,7 +269,7 @@ pub fn ordered(window: &Window) -> BTreeSet<B256> {
     ordered
 }
 
-/// A proposal in three words, for links.
+/// Short name of a proposal for links: `v<author>@<round>`.
 pub fn car_or_vertex(vertex: &DagVertex) -> String {
     format!("v{}@{}", vertex.author, vertex.round)
 }

@@ -1,4 +1,4 @@
-//! The same in text: the table of what is drawn, the legend, and what the words mean.
+//! Text of the page: the table with the content of the picture, the legend, and the explanation of terms.
 
 use super::{
     lanes,
@@ -64,7 +64,7 @@ fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
     }
 }
 
-/// Slots, with what came before them; above them what came after all of them.
+/// Table of slots with the cars before each of them. Cars after all slots are in the first row.
 pub fn lanes(window: &Window) -> Markup {
     let contradicted = contradicted(&window.cars);
     let cars = |slot: Option<u64>| {
@@ -99,7 +99,7 @@ fn blocks<'a>(window: &Window, slots: impl IntoIterator<Item = &'a LeaderSlot>) 
     html! { @if blocks.is_empty() { "–" } @for block in blocks { (parts::block(block)) " " } }
 }
 
-/// What the signs mean.
+/// Legend of the signs.
 pub fn legend(lanes: bool) -> Markup {
     let vertex = |ordered: bool| html! { g .vertex.ordered[ordered] { circle cx="14" cy="14" r="7" {} } };
     let leader = |status, word: &str| html! { g .slot.{ "is-" (word) } { (mark(status, 14, 14, 11)) } };
@@ -142,7 +142,7 @@ pub fn legend(lanes: bool) -> Markup {
     }
 }
 
-/// For newcomers.
+/// Explanation of the terms, for newcomers.
 pub fn explanation(lanes: bool) -> Markup {
     let explained = if lanes { &words::WORDS_LANES } else { &words::WORDS };
     html! {

@@ -1,4 +1,4 @@
-//! A leader of Mahi-Mahi that was skipped: in the picture, in the panel, in the table, and where signs and words are explained.
+//! Skipped leaders of Mahi-Mahi in the picture, the panel, the table, the legend and the explanation.
 
 use super::*;
 use crate::{indexer::dag::Round, pages::testing::drawn};
@@ -9,12 +9,13 @@ fn digest(author: u64, round: u64) -> B256 {
     keccak256(format!("{author} {round}"))
 }
 
-/// Who proposed: validator 2 was away in round 2.
+/// Authors of a round's proposals: validator 2 was offline in round 2.
 fn authors(round: u64) -> impl Iterator<Item = u64> {
     (0..4).filter(move |author| (round, *author) != (2, 2))
 }
 
-/// On all of the round before, but for validator 3's proposal of round 3: it came late, and only validator 0 builds on it.
+/// A proposal that builds on all proposals of the round before. Exception: validator 3's proposal of round 3 came late, and
+/// only validator 0 builds on it.
 fn vertex(round: u64, author: u64) -> DagVertex {
     let before = round.saturating_sub(1);
     let parents = authors(before).filter(|parent| before > 0 && ((before, *parent) != (3, 3) || author == 0));
@@ -122,7 +123,7 @@ fn of_two_proposals_for_one_place_the_table_marks_both() {
     assert_eq!(table::rounds(&window).into_string().matches(words::CONTRADICTION).count(), 2);
 }
 
-/// A node of another version may leave out when it decided.
+/// A node of another version may omit the time of the decision.
 #[test]
 fn a_verdict_without_a_time_is_not_called_open() {
     for (status, says) in [(Skipped, "not known here"), (Undecided, "undecided")] {

@@ -1,36 +1,37 @@
-//! Who votes for a leader under Mahi-Mahi, and who certifies it: read off the lines, as every validator does (see the engine's rules).
+//! Votes and certificates for a leader under Mahi-Mahi. They follow from the links between proposals, as in every validator
+//! (see the engine's rules).
 
 use super::window::Window;
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rounds from a proposal to its certificates, both included, where the picture does not tell.
+/// Length of a wave in rounds, from the proposal to its certificates, if the window does not reveal it.
 const USUAL: u64 = 4;
 
 /// The votes for the proposal in a leader's slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Votes {
-    /// Of the leader.
+    /// Round of the leader.
     pub proposed: u64,
-    /// Whose proposals vote.
+    /// Round whose proposals vote.
     pub vote_round: u64,
-    /// Whose proposals certify.
+    /// Round whose proposals certify.
     pub certify_round: u64,
     /// The leader's proposal.
     pub leader: Option<B256>,
     /// Proposals that vote for it.
     pub voters: BTreeSet<B256>,
-    /// Proposals of the voting round that do not.
+    /// Proposals of the voting round that do not vote for it.
     pub others: BTreeSet<B256>,
     /// Proposals that build on a quorum of votes.
     pub certificates: BTreeSet<B256>,
-    /// Lines on the way from votes to the leader, and from certificates to votes.
+    /// Links on the paths from votes to the leader, and from certificates to votes.
     pub lines: BTreeSet<(B256, B256)>,
 }
 
 impl Votes {
-    /// `None`: the voting round is not known at all.
+    /// Returns `None` if the voting round is unknown.
     pub fn of(window: &Window, slot: &LeaderSlot) -> Option<Self> {
         let length = wave_length(window);
         let (vote_round, certify_round) = (slot.round + length - 2, slot.round + length - 1);
@@ -71,10 +72,10 @@ impl Votes {
     }
 }
 
-/// Looks for the first proposal of a round and author that the lines lead to, in their order.
+/// Finds the first proposal of a given round and author, following the links depth first in their order.
 struct Walk<'a> {
     known: BTreeMap<B256, &'a DagVertex>,
-    /// Where the way goes on; itself at its end, `None` where there is no way.
+    /// Next step of each path: the digest itself at the end of a path, `None` if there is no path.
     next: BTreeMap<B256, Option<B256>>,
 }
 
@@ -85,14 +86,15 @@ impl Walk<'_> {
             self.next.insert(from, Some(from));
             return Some(from);
         }
-        // Lines lead down: nothing below the leader's round leads back to it.
+        // Links lead to lower rounds, so no proposal below the leader's round reaches the leader.
         if vertex.round <= round {
             return None;
         }
         if let Some(next) = self.next.get(&from).copied() {
             return self.end(next?);
         }
-        // Lines that do not lead down are a lie, and may lead in a circle. A round further down each time, this goes no deeper than rounds are known.
+        // A link that does not lead to a lower round is invalid and could form a cycle. Each step goes down by at least one
+        // round, so the number of known rounds bounds the recursion.
         let falls = |parent: &&B256| self.known.get(*parent).is_some_and(|parent| parent.round < vertex.round);
         let below: Vec<B256> = vertex.parents.iter().filter(falls).copied().collect();
         let found = below.into_iter().find_map(|parent| Some((parent, self.supported(parent, author, round)?)));
@@ -100,7 +102,7 @@ impl Walk<'_> {
         found.map(|(_, leader)| leader)
     }
 
-    /// Follows a way that is known to its end.
+    /// Follows a known path to its end.
     fn end(&self, mut at: B256) -> Option<B256> {
         while let Some(Some(next)) = self.next.get(&at).copied() {
             if next == at {
@@ -121,8 +123,10 @@ impl Walk<'_> {
     }
 }
 
-/// The genesis says whether a wave has four rounds or five, and RPC does not. But a leader is committed directly in the moment in which the
-/// quorum of its certifying round is complete: so the round whose quorum was complete last before the verdict is that one.
+/// Returns the length of a wave: four or five rounds.
+///
+/// The genesis defines it, and RPC does not return it. But a leader is committed directly as soon as the quorum of its
+/// certifying round is complete. So the certifying round is the last round with a complete quorum before the verdict.
 pub fn wave_length(window: &Window) -> u64 {
     let direct = |slot: &&LeaderSlot| {
         slot.status == SlotStatus::Committed && slot.why.as_deref().is_some_and(|why| why.starts_with("direct"))
@@ -139,7 +143,7 @@ pub fn wave_length(window: &Window) -> u64 {
     if five > four { 5 } else { USUAL }
 }
 
-/// When the node had proposals of a quorum of a round.
+/// Time at which the node had proposals from a quorum of authors of a round.
 fn complete(window: &Window, round: u64) -> Option<u64> {
     let vertices = &window.round(round)?.vertices;
     let mut first: BTreeMap<u64, u64> = BTreeMap::new();
@@ -162,7 +166,7 @@ mod tests {
         keccak256(format!("{author} {round}"))
     }
 
-    /// Four validators; `links` says which authors a proposal of a round builds on, its own first.
+    /// Window of four validators. `links` returns the authors on whose proposals a proposal builds, its own first.
     fn window(rounds: u64, links: impl Fn(u64, u64) -> Vec<u64>, decided: Option<u64>) -> Window {
         let vertex = |round: u64, author: u64| DagVertex {
             round,
@@ -211,7 +215,8 @@ mod tests {
         assert!(all.lines.contains(&(digest(3, 2), digest(3, 1))), "the way goes on to the leader");
     }
 
-    /// In round 2 only validator 3 builds on its own proposal of round 1, and only validators 2 and 3 build on that: two votes are no quorum.
+    /// In round 2 only validator 3 builds on its own proposal of round 1. In round 3 only validators 2 and 3 build on that one.
+    /// Two votes are no quorum.
     #[test]
     fn without_a_quorum_of_votes_there_is_no_certificate() {
         let links = |round: u64, author: u64| match (round, author) {
@@ -224,7 +229,7 @@ mod tests {
         assert_eq!((few.others.len(), few.certificates.len()), (2, 0));
     }
 
-    /// Proposals of rounds 2 and 3 that build on each other, as a node may tell that lies.
+    /// A dishonest node may report proposals of rounds 2 and 3 that build on each other.
     #[test]
     fn lines_that_lead_in_a_circle_lead_nowhere() {
         let mut window = window(4, everybody, Some(403));
@@ -237,7 +242,7 @@ mod tests {
         assert_eq!(votes.voters.len(), 3);
     }
 
-    /// The genesis says how long a wave is; the moment of a direct commit gives it away.
+    /// The genesis defines the length of a wave; the time of a direct commit reveals it.
     #[test]
     fn a_wave_of_five_rounds_is_told_from_one_of_four() {
         assert_eq!(wave_length(&window(7, everybody, Some(402))), 4, "round 4 was complete, round 5 was not");

@@ -1,4 +1,4 @@
-//! Some rounds, as they are written.
+//! Consecutive rounds of the DAG, read from the database.
 
 use crate::{
     database::{Read, int, sql},
@@ -12,57 +12,58 @@ use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rounds of a picture.
+/// Number of rounds in a picture.
 pub const COLUMNS: u64 = 24;
 
-/// Rounds after those of the picture that say what became of them.
+/// Number of rounds that are read after those of the picture, because they decide about them.
 const AFTER: u64 = 8;
 
-/// Cars of a picture at most.
+/// Maximum number of rows of `dag_cars` that are read for a picture.
 const MOST_CARS: i64 = 1_500;
 
-/// Validators of a picture while the committee is not known.
+/// Maximum number of validators in a picture while the committee is unknown.
 const MOST_ROWS: u64 = 256;
 
-/// Before the first slot of a picture whose predecessor is not known.
+/// Time in milliseconds before the first known decision, from which cars are shown if the slot before the picture is unknown.
 const LEAD_MS: u64 = 1_000;
 
-/// Blocks listed for a picture.
+/// Maximum number of blocks listed for a picture.
 const MOST_BLOCKS: i64 = 64;
 
-/// Rounds next to each other, and where they lie among all that are kept.
+/// Consecutive rounds, and the range of all stored rounds.
 #[derive(Debug, Default)]
 pub struct Window {
-    /// The engine's word.
+    /// Name of the engine.
     pub engine: String,
-    /// Autobahn: `rounds` are slots, and proposals are `cars`.
+    /// `true` under Autobahn: `rounds` are slots, and proposals are in `cars`.
     pub lanes: bool,
-    /// Of the picture.
+    /// First round of the picture.
     pub first: u64,
-    /// Of the picture.
+    /// Last round of the picture.
     pub last: u64,
-    /// That is kept.
+    /// Oldest stored round.
     pub oldest: u64,
-    /// That is kept.
+    /// Newest stored round.
     pub newest: u64,
-    /// By number; what is not known is missing.
+    /// Rounds of the picture by number. Unknown rounds are missing.
     pub rounds: BTreeMap<u64, Round>,
-    /// The rounds that follow, which are not drawn.
+    /// Rounds after the picture, which are not drawn.
     pub after: BTreeMap<u64, Round>,
-    /// In the order in which they were taken in; those of one place in a lane, of which an honest validator signs one, next to each other.
+    /// Cars in the order in which the node accepted them. Cars for the same position in a lane are adjacent; an honest
+    /// validator signs one per position.
     pub cars: Vec<DagVertex>,
-    /// Autobahn: up to when cars were taken in before each slot was decided.
+    /// Autobahn: latest acceptance time of the cars that are drawn before each slot, in Unix milliseconds.
     pub until: BTreeMap<u64, u64>,
-    /// Blocks that hold commits of the picture, and some after them: first and last commit, number.
+    /// Blocks with commits of the picture and some later blocks: first commit, last commit, number.
     pub blocks: Vec<(u64, u64, u64)>,
-    /// Validators.
+    /// Number of validators.
     pub size: u64,
-    /// How many of them suffice.
+    /// Number of validators in a quorum.
     pub quorum: usize,
 }
 
 impl Window {
-    /// About a round, or the newest ones. `None`: nothing is known at all.
+    /// Loads the rounds around `about`, or the newest ones. Returns `None` if no round is stored.
     pub async fn load(site: &Site, about: Option<u64>) -> Result<Option<Self>, Failure> {
         let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
         if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
@@ -74,7 +75,7 @@ impl Window {
         Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
     }
 
-    /// As a program asks: what is missing follows from the rest.
+    /// Loads a range for the API. The default of a missing bound follows from the other bound and the maximum length.
     pub async fn range(site: &Site, from: Option<u64>, to: Option<u64>) -> Result<Option<Self>, Failure> {
         let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
         let most = super::MOST_ROUNDS;
@@ -90,7 +91,7 @@ impl Window {
 
     async fn fetch(site: &Site, first: u64, last: u64, (oldest, newest): (u64, u64)) -> Result<Self, Failure> {
         let readers = site.database.readers();
-        // One before: a cut is drawn after the one that it follows.
+        // Includes the slot before the first one: the time of its decision is the start of the first column.
         let text = "SELECT round, content FROM dag_rounds WHERE round >= $1 AND round <= $2 ORDER BY round LIMIT 74";
         let rows = sql(text).bind(int(first.saturating_sub(1))).bind(int(last + AFTER)).fetch_all(readers).await?;
         let mut rounds = BTreeMap::new();
@@ -123,16 +124,16 @@ impl Window {
         Ok(window)
     }
 
-    /// Says up to when cars came before each slot was decided. A slot that is not decided gets none: what is there waits for the next one.
-    /// Returns since when cars are of this picture.
+    /// Fills `until`: the time up to which cars are drawn before each slot. A slot that is not decided gets no cars; they are
+    /// drawn before the next decided slot. Returns the time after which cars belong to this picture.
     pub fn divide(&mut self) -> u64 {
         let decided = |round: &Round| round.slots.iter().filter_map(|slot| slot.decided_ms).max();
         let known = self.rounds.values().find_map(decided).unwrap_or(0);
-        // Before the first slot of all no cut took anything, however long it was waited for.
+        // No cut precedes slot 1, so its column starts at time 0.
         let mut until = if self.first <= 1 { 0 } else { known.saturating_sub(LEAD_MS) };
         let mut begin = until;
         for number in self.first.saturating_sub(1)..=self.last {
-            // Slots are agreed on side by side; a later one may be first.
+            // Slots are decided in parallel, so a later one may be decided first.
             until = until.max(self.rounds.get(&number).and_then(decided).unwrap_or(0));
             if number < self.first {
                 begin = until;
@@ -143,7 +144,7 @@ impl Window {
         begin
     }
 
-    /// Cars that were taken in between the slot before the first and the last.
+    /// Reads the cars that were accepted between the slot before the first one and the last one.
     async fn fetch_cars(&mut self, site: &Site) -> Result<(), Failure> {
         let begin = self.divide();
         let until = self.until.get(&self.last).copied().unwrap_or(begin);
@@ -156,7 +157,7 @@ impl Window {
         Ok(())
     }
 
-    /// From the first commit of the picture on.
+    /// Reads the blocks from the first commit of the picture on.
     async fn fetch_blocks(&mut self, site: &Site) -> Result<(), Failure> {
         let commits = self.rounds.values().flat_map(|round| &round.slots).filter_map(|slot| self.commit_of(slot));
         let Some(first) = commits.min() else { return Ok(()) };
@@ -169,18 +170,18 @@ impl Window {
         Ok(())
     }
 
-    /// Validators that something is known of.
+    /// Number of validators according to the known proposals and leaders.
     fn seen(&self) -> u64 {
         let leaders = self.rounds.values().flat_map(|round| &round.slots).map(|slot| slot.validator);
         self.vertices().map(|vertex| vertex.author).chain(leaders).max().map_or(0, |most| most + 1)
     }
 
-    /// Where the window is called.
+    /// Round that identifies this window in links.
     pub fn middle(&self) -> u64 {
         (self.last + 1).saturating_sub(COLUMNS / 2).max(self.first)
     }
 
-    /// All proposals.
+    /// All proposals of the picture.
     pub fn vertices(&self) -> impl Iterator<Item = &DagVertex> {
         self.rounds.values().flat_map(|round| &round.vertices).chain(&self.cars)
     }
@@ -190,7 +191,7 @@ impl Window {
         self.rounds.get(&number).or_else(|| self.after.get(&number))
     }
 
-    /// All rounds, also those after the picture.
+    /// All rounds, including those after the picture.
     pub fn all_rounds(&self) -> impl Iterator<Item = &Round> {
         self.rounds.values().chain(self.after.values())
     }
@@ -209,12 +210,12 @@ impl Window {
         self.vertices().chain(self.after.values().flat_map(|round| &round.vertices))
     }
 
-    /// The number of the commit that a slot led to. Under Autobahn it is the slot's own.
+    /// Number of a slot's commit. Under Autobahn it is the number of the slot.
     pub fn commit_of(&self, slot: &LeaderSlot) -> Option<u64> {
         slot.commit.or(self.lanes.then_some(slot.round))
     }
 
-    /// The blocks that hold something of what these slots committed.
+    /// Numbers of the blocks that contain something of these slots' commits.
     pub fn blocks_of<'a>(&self, slots: impl IntoIterator<Item = &'a LeaderSlot>) -> Vec<u64> {
         let commits: Vec<u64> = slots.into_iter().filter_map(|slot| self.commit_of(slot)).collect();
         let holds = |(first, last, _): &&(u64, u64, u64)| commits.iter().any(|commit| (*first..=*last).contains(commit));
@@ -222,7 +223,8 @@ impl Window {
     }
 }
 
-/// What a round may be: of validators that there are, each a row of the picture, and of this round. No round has more leaders than these.
+/// Removes invalid data: items of unknown validators or of another round, and ranks beyond the number of validators. Each
+/// validator is a row of the picture.
 fn believable(mut round: Round, number: u64, validators: u64) -> Round {
     round.vertices.retain(|vertex| vertex.author < validators && vertex.round == number);
     round.slots.retain(|slot| slot.validator < validators && slot.rank < validators && slot.round == number);
@@ -233,18 +235,18 @@ fn believable(mut round: Round, number: u64, validators: u64) -> Round {
     round
 }
 
-/// When the node had a proposal, as well as it knows.
+/// Time at which the node had a proposal: its acceptance, otherwise its signature.
 pub fn seen_at(vertex: &DagVertex) -> Option<u64> {
     vertex.accepted_ms.or(vertex.proposed_ms)
 }
 
-/// Proposals whose author signed another one for the same place. Those of a place are next to each other.
+/// Proposals of equivocating authors: they signed another one for the same place. Proposals for one place must be adjacent.
 pub fn contradicted(vertices: &[DagVertex]) -> BTreeSet<B256> {
     let places = vertices.chunk_by(|one, other| (one.author, one.round) == (other.author, other.round));
     places.filter(|place| place.len() > 1).flatten().map(|vertex| vertex.digest).collect()
 }
 
-/// The oldest and the newest round that are written.
+/// Oldest and newest stored round.
 async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
     let end = |text| sql(text).fetch_optional(site.database.readers());
     let oldest = end("SELECT round FROM dag_rounds ORDER BY round LIMIT 1").await?;
@@ -289,7 +291,7 @@ mod tests {
         }
     }
 
-    /// Two of a committee of four, and what a node makes up.
+    /// Data of two validators of a committee of four, and data that the node invented.
     #[tokio::test]
     async fn authors_that_no_committee_has_make_no_rows() {
         let filled = testing::filled().await;
@@ -312,7 +314,8 @@ mod tests {
         Round { vertices: vec![], slots: vec![slot] }
     }
 
-    /// Since when cars belong to four slots of lanes, and up to when to each of them. These slots were agreed on at these moments.
+    /// Start of the first column and end of each column, for four slots. `agreed_on` contains slots with the time of their
+    /// decision.
     fn divided(first: u64, agreed_on: &[(u64, u64)]) -> (u64, Vec<u64>) {
         let rounds = agreed_on.iter().map(|(number, at)| (*number, agreed(*number, *at))).collect();
         let mut window = Window { lanes: true, first, last: first + 3, rounds, ..Window::default() };

@@ -1,4 +1,4 @@
-//! Whom the node is connected with, and how far apart the nodes are that were asked.
+//! Peers of the node, and the latency between the nodes that the explorer queries.
 
 use crate::{
     format,
@@ -9,14 +9,14 @@ use crate::{
 use corniche_api::{Peer, Validators};
 use maud::{Markup, html};
 
-/// Rows of the table, and rows and columns of the matrix: a page stays a page. The API has all.
+/// Maximum number of rows of the table, and of rows and columns of the matrix. The API returns all.
 const MOST_ROWS: usize = 50;
 const MOST_VALIDATORS: usize = 24;
 
-/// From so many microseconds on a round trip is shaded one step darker.
+/// Bounds of the shades in microseconds: from each one on, a round trip has the next darker shade.
 const STEPS: [u64; 4] = [1_000, 10_000, 50_000, 150_000];
 
-/// The node that is followed and its peers, validators first.
+/// Table of the node and its peers, validators first.
 pub fn table(committee: Option<&Validators>, row: Option<&Row>) -> Markup {
     let Some(Row { own, peers: Some(peers) }) = row else { return html! { p .note { (words::SILENT) } } };
     let seat = |peer: &Peer| committee.and_then(|committee| seat(committee, peer));
@@ -40,7 +40,7 @@ pub fn table(committee: Option<&Validators>, row: Option<&Row>) -> Markup {
     }
 }
 
-/// A validator by its seat, anybody else by its peer id.
+/// Name of a peer: a validator by its position, any other node by its peer id.
 fn name(seat: Option<u64>, peer: &Peer) -> Markup {
     match seat {
         Some(index) => parts::validator(index),
@@ -48,7 +48,7 @@ fn name(seat: Option<u64>, peer: &Peer) -> Markup {
     }
 }
 
-/// Round trips between validators: from those whose nodes were asked, to all.
+/// Matrix of round trips from the queried nodes to all validators.
 pub fn matrix(committee: Option<&Validators>, round: &Round) -> Markup {
     let Some(committee) = committee else { return html! { p .note { (words::NO_COMMITTEE) } } };
     let all = committee.validators.len();
@@ -56,11 +56,11 @@ pub fn matrix(committee: Option<&Validators>, round: &Round) -> Markup {
     let seat_of = |row: &Row| row.own.as_ref().and_then(|own| seat(committee, own));
     let mut rows: Vec<_> = round.rows.iter().map(|row| (seat_of(row), row)).collect();
     let seats = (0..all as u64).filter(|index| rows.iter().any(|(seat, _)| *seat == Some(*index))).count();
-    // Stable: those without a seat stay in the order in which they were given.
+    // The sort is stable: nodes without a position keep their order.
     rows.sort_by_key(|(seat, _)| seat.unwrap_or(u64::MAX));
     html! {
         p .note { (words::MATRIX_NOTE) }
-        // It may be wider than the window, and is moved with the keyboard then.
+        // The matrix may be wider than the window, so it takes the focus and scrolls with the keyboard.
         div .wide tabindex="0" role="region" aria-label=(words::MATRIX) {
             table .matrix {
                 caption .hidden { (words::MATRIX) }
@@ -80,7 +80,7 @@ pub fn matrix(committee: Option<&Validators>, round: &Round) -> Markup {
     }
 }
 
-/// A node that was asked.
+/// Name of a queried node.
 fn asked(seat: Option<u64>, row: &Row) -> Markup {
     match &row.own {
         Some(own) => name(seat, own),
@@ -111,7 +111,7 @@ fn step(us: u64) -> usize {
     STEPS.iter().filter(|bound| us >= **bound).count()
 }
 
-/// What a step means.
+/// Range of round trips with this shade.
 fn shade(step: usize) -> String {
     let ms = |at: usize| STEPS.get(at).map(|us| us / 1_000);
     match (step.checked_sub(1).and_then(ms), ms(step)) {
@@ -150,7 +150,7 @@ mod tests {
     async fn peers_stand_below_their_node_validators_first() {
         let filled = testing::filled().await;
         let committee = filled.site.now().committee;
-        // One names a seat that its key does not hold.
+        // One peer claims a position that belongs to another key.
         let peers = vec![peer(9, Some(1), None), linked(3, 420), linked(1, 12_340)];
         let page = table(committee.as_ref(), Some(&row(2, peers))).into_string();
         assert_eq!(links(&page, "/validator/"), ["2", "1", "3"]);

@@ -1,4 +1,5 @@
-//! What ran inside a transaction: as the node tells it while it can run the block again, else as the indexer wrote it down.
+//! Calls inside a transaction. They come from the node's trace while the node can replay the block, otherwise from the
+//! database.
 
 use super::MOST;
 use crate::{
@@ -15,17 +16,18 @@ use maud::{Markup, html};
 use sqlx::any::AnyRow;
 use std::collections::BTreeSet;
 
-/// The first calls of a transaction with their depths, in the order in which they began, the outermost before all. None where nobody knows.
+/// First calls of a transaction with their depths, in the order in which they started; the outermost call comes first. Empty if
+/// neither the node nor the database has them.
 #[derive(Debug, Default)]
 pub struct Calls {
     frames: Vec<(u64, CallFrame)>,
-    /// From the database.
+    /// `true` if the calls come from the database.
     written_down: bool,
-    /// There are others after these.
+    /// `true` if the transaction has more calls.
     has_more: bool,
 }
 
-/// Those of a row of `transactions`.
+/// Loads the calls of a row of `transactions`.
 pub async fn of(site: &Site, row: &AnyRow) -> Result<Calls, Failure> {
     let (mut frames, written_down) = match site.node.trace(row.hash("hash")?).await {
         Ok(trace) => (trace.in_order(MOST as usize + 1), false),
@@ -35,7 +37,7 @@ pub async fn of(site: &Site, row: &AnyRow) -> Result<Calls, Failure> {
     Ok(Calls { frames, written_down, has_more })
 }
 
-/// One more than a page has.
+/// Reads the stored calls, up to one more than a page shows.
 async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
     let (place, readers) = (row.place("place")?, site.database.readers());
     let text = "SELECT depth, kind, sender, recipient, selector, gas_used, error FROM calls WHERE transaction_place = $1 ORDER BY place LIMIT $2";
@@ -74,7 +76,7 @@ async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>
 }
 
 impl Calls {
-    /// Why the transaction was undone, as far as is known.
+    /// Reason of the revert, as far as it is known.
     pub fn why(&self, known: &Known) -> Markup {
         let Some((_, outermost)) = self.frames.first() else { return html! {} };
         let error = outermost.to.and_then(|to| known.error(to, &outermost.output));
@@ -85,12 +87,12 @@ impl Calls {
         }
     }
 
-    /// Everybody who was called.
+    /// All called addresses.
     pub fn parties(&self) -> BTreeSet<Address> {
         self.frames.iter().filter_map(|(_, frame)| frame.to).collect()
     }
 
-    /// An indented list. How deep calls go is a stranger's choice, so it is no nest of lists.
+    /// List of calls, indented by depth. It is flat because third parties choose the depth.
     pub fn tree(&self, known: &Known) -> Markup {
         html! {
             @if self.frames.is_empty() { p .note { (words::NO_CALLS) } }

@@ -1,4 +1,4 @@
-//! Where cars and cuts stand, and what is said of them.
+//! Positions and labels of cars and cuts.
 
 use super::*;
 use crate::{
@@ -17,7 +17,7 @@ fn digest(lane: u64, place: u64) -> B256 {
     keccak256(format!("{lane} {place}"))
 }
 
-/// A car that came at a moment, on the one before it in its lane.
+/// A car that was accepted at time `at` and builds on the one before it in its lane.
 fn car(lane: u64, place: u64, at: u64) -> DagVertex {
     DagVertex {
         round: place,
@@ -32,7 +32,7 @@ fn car(lane: u64, place: u64, at: u64) -> DagVertex {
     }
 }
 
-/// A slot that was agreed on as many seconds after the beginning as it has as its number.
+/// Slot `number`, decided `number` seconds after the start.
 fn agreed(number: u64, why: &str) -> LeaderSlot {
     LeaderSlot {
         round: number,
@@ -48,12 +48,12 @@ fn agreed(number: u64, why: &str) -> LeaderSlot {
     }
 }
 
-/// All three slots that there are.
+/// Slots 1 to 3, all decided on the fast path.
 fn slots() -> Vec<LeaderSlot> {
     (1..=3).map(|number| agreed(number, "fast in view 0")).collect()
 }
 
-/// Slots 1 to 3 of four validators, with what is known of them.
+/// Window of slots 1 to 3 and four validators, with the given slots and cars.
 fn window(slots: Vec<LeaderSlot>, cars: Vec<DagVertex>) -> Window {
     let rounds = slots.into_iter().map(|slot| (slot.round, Round { vertices: vec![], slots: vec![slot] })).collect();
     let of_four = Window { lanes: true, size: 4, quorum: 3, ..Window::default() };
@@ -110,7 +110,7 @@ fn a_crowd_widens_its_column_and_nobody_hides_anybody() {
     assert!(stand[0] >= left && stand[29] < left + width - 3, "{stand:?} between {left} and {width} further");
 }
 
-/// Place 4 of lane 1 came before the picture begins.
+/// Position 4 of lane 1 is before the start of the picture.
 #[test]
 fn cars_are_linked_to_those_before_them_that_are_drawn() {
     let window = window(slots(), vec![car(0, 1, 500), car(1, 5, 600), car(0, 2, 1_500)]);
@@ -139,7 +139,7 @@ fn a_cut_is_drawn_as_it_was_agreed_on() {
     for (why, class, shape) in [
         ("fast in view 0", "cut", "<rect class=\"badge\""),
         ("slow in view 0", "cut is-slow", "l9 9-9 9-9-9z\""),
-        // Two leaders were not answered in time.
+        // Two leaders timed out.
         ("fast in view 2", "cut", "<rect class=\"badge\""),
         ("slow in view 2", "cut is-slow", "l9 9-9 9-9-9z\""),
     ] {
@@ -154,7 +154,7 @@ fn a_cut_is_drawn_as_it_was_agreed_on() {
     }
 }
 
-/// This engine says neither; a node may all the same.
+/// Autobahn never reports these two states, but a node might.
 #[test]
 fn what_was_not_agreed_on_is_a_gap() {
     for status in [SlotStatus::Undecided, SlotStatus::Skipped] {
@@ -179,7 +179,7 @@ fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
     }
 }
 
-/// Slot 2 was decided, before slot 1 and before anything was heard of slot 3.
+/// Slot 2 was decided before slot 1, and nothing is known about slot 3.
 #[test]
 fn a_slot_of_which_nothing_is_known_is_a_gap() {
     let window = window(vec![agreed(2, "fast in view 0")], vec![car(0, 1, 1_500), car(0, 2, 2_500)]);
@@ -240,7 +240,7 @@ fn what_came_after_the_newest_cut_is_in_the_table_as_well() {
     let (waits, rest) = table.split_once("Car 1, Validator 3").unwrap();
     assert!(waits.contains(words::NOT_CUT) && rest.contains("Car 1, Validator 0"), "{table}");
     assert!(picture(&window).contains(words::NOT_CUT));
-    // Where there are newer slots nothing waits; what is left over came twice.
+    // If newer slots exist, no car waits; the remaining cars are second ones for their position.
     window.newest = 30;
     assert!(picture(&window).contains(words::CAME_LATER) && !picture(&window).contains(words::NOT_CUT));
     window.cars.truncate(1);
@@ -261,7 +261,8 @@ fn what_the_node_says_of_a_cut_is_text_and_nothing_else() {
     }
 }
 
-/// Slot 1 was agreed on the fast way and slot 2 the slow way; of slot 3, and of one of two cars, nobody said who signed.
+/// Slot 1 was decided on the fast path and slot 2 on the slow path. The signers of slot 3 and of one of the two cars are
+/// unknown.
 fn signed() -> Window {
     let slots = vec![
         LeaderSlot { voters: vec![0, 1, 2, 3], ..agreed(1, "fast in view 0") },
@@ -283,7 +284,7 @@ fn who_signed_for_what_is_selected_is_marked_in_its_lane() {
         (Pick::Slot(1, 0), 4, 0),
         (Pick::Slot(2, 0), 3, 3),
         (Pick::Slot(3, 0), 0, 0),
-        // Its owner holds it anyway.
+        // The author's own copy has no sign.
         (Pick::Vertex(digest(0, 1)), 1, 0),
         (Pick::Vertex(digest(1, 1)), 0, 0),
     ];
