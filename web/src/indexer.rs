@@ -361,7 +361,7 @@ impl Indexer {
                 Ok(Follow::Tip) => {}
                 Ok(Follow::Later) => break,
                 Ok(Follow::Another) if self.development => return self.begin_again().await.map(|()| false),
-                // Earlier blocks are valid, whatever comes now.
+                // Earlier blocks are valid, regardless of this one.
                 other => {
                     self.write(group).await?;
                     let number = self.tip.map_or(0, |tip| tip.number);

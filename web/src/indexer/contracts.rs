@@ -23,7 +23,7 @@ pub struct Code {
     pub hash: B256,
     /// Size as deployed, in bytes.
     pub bytes: u64,
-    /// ABI as JSON; empty if there is none.
+    /// ABI as JSON; empty if the code contains no valid one.
     pub abi: String,
     /// See [`Facts`].
     pub facts: Facts,
