@@ -82,7 +82,8 @@ pub struct Explorer {
 impl Explorer {
     /// Opens the database and binds the port.
     ///
-    /// # Errors If the database cannot be opened or the address cannot be bound.
+    /// # Errors
+    /// If the database cannot be opened or the address cannot be bound.
     pub async fn open(config: &Config) -> Result<Self, ExplorerError> {
         let database = Database::open(&config.database).await?;
         let address = config.listen;
