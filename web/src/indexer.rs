@@ -235,7 +235,7 @@ impl Indexer {
         }
     }
 
-    /// Checks that the node has the database's chain.
+    /// Checks that the node has the database's chain. An empty database takes over the node's chain.
     async fn introduce(&mut self) -> Result<(), IndexError> {
         let (chain_id, genesis) = self.node.identity().await?;
         let found = format!("{chain_id} {genesis}");
