@@ -1,6 +1,6 @@
-// How soon pages are there, and whether the home page keeps up with a busy network: `npm run bench`. RATE, SECONDS. It fails where the home
-// page takes longer than it may.
-// One machine carries four validators, the load, the explorer and the browser.
+// Measures page loads, and whether the home page keeps up with a busy network: `npm run bench`. Parameters: RATE,
+// SECONDS. Fails if the home page exceeds its limit. One machine runs four validators, the load, the explorer and the
+// browser.
 
 import { execFile } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -13,13 +13,13 @@ import { Explorer, close } from './lib/explorer.js';
 const rate = Number(process.env.RATE ?? 1_000);
 const seconds = Number(process.env.SECONDS ?? 30);
 const VISITS = 7;
-/** Milliseconds to the first contentful paint of the home page: the median of its visits. */
+/** Limit for the first contentful paint of the home page in milliseconds, as the median of all visits. */
 const MOST = 300;
 
 const middle = (numbers) => numbers.toSorted((one, other) => one - other)[Math.floor(numbers.length / 2)];
 const round = (number) => Math.round(number);
 
-/** Milliseconds until something of the page was painted, in a browser that has never been there. */
+/** Milliseconds until the first contentful paint, in a fresh browser context. */
 async function firstPaints(explorer, path) {
   const paints = [];
   for (let visit = 0; visit < VISITS; visit++) {

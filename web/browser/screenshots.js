@@ -1,4 +1,5 @@
-// Pictures of the explorer for the README and docs/explorer.md, over networks of four validators that have something to do: `npm run screenshots`.
+// Takes screenshots of the explorer for the README and docs/explorer.md, on networks of four validators with
+// transactions: `npm run screenshots`.
 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,7 +11,7 @@ import { Explorer, PHONE, close } from './lib/explorer.js';
 const images = fileURLToPath(new URL('../../docs/images', import.meta.url));
 const TALL = { viewport: { width: 1280, height: 1500 } };
 
-/** Takes the pictures that `choose` names, by address and look, of what was made on a network of this engine. */
+/** Takes the screenshots that `choose` returns (path and look) on a network of this engine. */
 async function take(engine, choose) {
   const network = await Network.up({ validators: 4, explorer: true, engine });
   const ends = [];

@@ -1,5 +1,7 @@
-//! Calls, events and errors in words, by the interfaces that contracts carry or people uploaded. Both come from strangers: everything here
-//! is bounded, and what does not fit is shown as bytes instead.
+//! Decodes calls, events and errors with contract ABIs.
+//!
+//! ABIs come from contracts' metadata or from uploads, so both the ABI and the data are untrusted. All decoding is
+//! bounded. Data that exceeds a bound is shown as raw bytes instead.
 
 use crate::{
     database::{Database, DatabaseError, Read, sql},
@@ -15,23 +17,23 @@ use std::{
     sync::LazyLock,
 };
 
-/// Most values of a call that are shown, counted through arrays and tuples, and characters of one.
+/// Most values of a call that are shown, counted through arrays and tuples, and most characters of one value.
 const MOST_VALUES: usize = 256;
 const MOST_TEXT: usize = 1_024;
 
-/// Deepest nesting of types that is decoded: the decoder recurses.
+/// Deepest nesting of types that is decoded. The decoder recurses.
 const DEEPEST: usize = 8;
 
-/// Most places that the arrays of a fixed size in a type may have, and most bytes that are decoded: the decoder makes room for the places
-/// of an array's items before it has looked at one.
+/// Most items that the fixed-size arrays of a type may have in total, and most bytes that are decoded. The decoder
+/// allocates memory for an array's items before it reads the first one.
 const MOST_PLACES: u64 = 256;
 const MOST_BYTES: usize = 128 << 10;
 
 /// Most contracts whose interfaces one page reads.
 const MOST_CONTRACTS: usize = 32;
 
-/// Methods whose names nobody can change by an interface with a method of the same selector: those of ERC-20, ERC-721 and ERC-1155, and what most
-/// tokens have beside them.
+/// Methods whose names an uploaded ABI cannot override with another method of equal selector: those of ERC-20, ERC-721
+/// and ERC-1155, and methods that most tokens add.
 const STANDARD: [&str; 11] = [
     "transfer(address,uint256)",
     "approve(address,uint256)",
@@ -54,7 +56,7 @@ static STANDARD_BY_SELECTOR: LazyLock<BTreeMap<[u8; 4], &'static str>> = LazyLoc
     STANDARD.into_iter().map(|signature| (selector(signature), signature)).collect()
 });
 
-/// What the database knows of names that a page needs.
+/// ABIs, token symbols and method names from the database, as far as one page needs them.
 #[derive(Debug, Default)]
 pub struct Known {
     interfaces: BTreeMap<Address, Interface>,
@@ -62,7 +64,7 @@ pub struct Known {
     methods: BTreeMap<[u8; 4], String>,
 }
 
-/// A contract's interface by selectors, each of which is a hash: a page asks for many, and an interface has thousands.
+/// An ABI, indexed by selector. Each selector is a hash, a page looks up many, and an ABI may have thousands.
 #[derive(Debug)]
 struct Interface {
     functions: BTreeMap<[u8; 4], Function>,
@@ -80,7 +82,7 @@ impl From<JsonAbi> for Interface {
     }
 }
 
-/// The first of each key.
+/// Indexes the items by `key`. The first item with a key wins.
 fn by<K: Ord, T>(named: BTreeMap<String, Vec<T>>, key: impl Fn(&T) -> K) -> BTreeMap<K, T> {
     let mut all = BTreeMap::new();
     for item in named.into_values().flatten() {
@@ -89,26 +91,26 @@ fn by<K: Ord, T>(named: BTreeMap<String, Vec<T>>, key: impl Fn(&T) -> K) -> BTre
     all
 }
 
-/// A call, an event or an error with its values.
+/// A decoded call, event or error with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// `transfer(address,uint256)`
     pub signature: String,
-    /// Name and value, in order.
+    /// Names and values, in order.
     pub values: Vec<(String, Value)>,
 }
 
-/// A value as it is shown.
+/// A decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A link.
+    /// An address, shown as a link.
     Address(Address),
-    /// Anything else, cut to size and without characters that move others.
+    /// Any other value, truncated and without control or direction characters.
     Text(String),
 }
 
 impl Decoded {
-    /// In one line.
+    /// Returns a short form on one line.
     pub fn brief(&self) -> String {
         let name = self.signature.split('(').next().unwrap_or_default();
         let values: Vec<_> = self.values.iter().take(4).map(|(_, value)| value.brief()).collect();
@@ -131,7 +133,8 @@ impl Value {
 }
 
 impl Known {
-    /// Names of methods, whosever they are. A selector that several methods have is nobody's: anybody can find a name for one that exists.
+    /// Loads method names by selector, from any contract. A selector with several known signatures gets no name,
+    /// because anyone can construct a colliding signature.
     pub async fn methods(database: &Database, selectors: impl Iterator<Item = [u8; 4]>) -> Result<Self, DatabaseError> {
         let mut known = Self::default();
         for selector in selectors.collect::<BTreeSet<_>>() {
@@ -147,12 +150,12 @@ impl Known {
         Ok(known)
     }
 
-    /// The same of what rows have as their `selector`.
+    /// Loads the method names for the `selector` column of these rows.
     pub async fn methods_of(database: &Database, rows: &[AnyRow]) -> Result<Self, DatabaseError> {
         Self::methods(database, rows.iter().filter_map(|row| row.selector("selector").ok()?)).await
     }
 
-    /// Interfaces and names of contracts.
+    /// Loads the ABIs and token symbols of contracts.
     pub async fn contracts(database: &Database, addresses: impl IntoIterator<Item = Address>) -> Result<Self, DatabaseError> {
         let mut known = Self::default();
         for address in addresses.into_iter().take(MOST_CONTRACTS) {
@@ -170,33 +173,33 @@ impl Known {
         Ok(known)
     }
 
-    /// One contract's interface, wherever it is from.
+    /// Returns the ABI of one contract, from any source.
     pub fn one(address: Address, interface: JsonAbi) -> Self {
         Self { interfaces: BTreeMap::from([(address, interface.into())]), ..Self::default() }
     }
 
-    /// A method's name.
+    /// Returns the name of a method.
     pub fn method(&self, selector: [u8; 4]) -> Option<String> {
         self.methods.get(&selector).cloned()
     }
 
-    /// The same, or the selector where it has none.
+    /// Returns the name of a method, or its selector if it has none.
     pub fn method_or_selector(&self, selector: [u8; 4]) -> String {
         self.method(selector).unwrap_or_else(|| format!("0x{}", hex::encode(selector)))
     }
 
-    /// What a contract calls itself.
+    /// Returns the symbol that a token contract reports.
     pub fn name(&self, address: Address) -> Option<&str> {
         self.names.get(&address).map(String::as_str)
     }
 
-    /// A call in words.
+    /// Decodes a call.
     pub fn call(&self, to: Address, input: &[u8]) -> Option<Decoded> {
         let (selector, arguments) = input.split_first_chunk::<4>()?;
         call(self.interfaces.get(&to)?.functions.get(selector)?, arguments)
     }
 
-    /// What a call answered, in words.
+    /// Decodes the revert data of a call as a custom error.
     pub fn error(&self, from: Address, output: &[u8]) -> Option<Decoded> {
         let (selector, arguments) = output.split_first_chunk::<4>().filter(|_| output.len() <= MOST_BYTES)?;
         let error = self.interfaces.get(&from)?.errors.get(selector)?;
@@ -205,7 +208,7 @@ impl Known {
         Some(Decoded { signature: signature(&error.signature()), values: named(&error.inputs, &values) })
     }
 
-    /// A log in words.
+    /// Decodes a log.
     pub fn event(&self, from: Address, topics: &[B256], data: &[u8]) -> Option<Decoded> {
         let first = topics.first()?;
         let event = self.interfaces.get(&from)?.events.get(first)?;
@@ -223,7 +226,7 @@ impl Known {
     }
 }
 
-/// The signature that a selector has, if the database knows one and no other.
+/// Returns the signature of a selector if the database has exactly one.
 async fn only_signature(database: &Database, selector: [u8; 4]) -> Result<Option<String>, DatabaseError> {
     let text = "SELECT signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT 2";
     let rows = sql(text).bind(selector.to_vec()).fetch_all(database.readers()).await?;
@@ -233,7 +236,7 @@ async fn only_signature(database: &Database, selector: [u8; 4]) -> Result<Option
     }
 }
 
-/// A call of this function in words.
+/// Decodes a call of this function.
 pub fn call(function: &Function, arguments: &[u8]) -> Option<Decoded> {
     fits(&function.inputs)?;
     (arguments.len() <= MOST_BYTES).then_some(())?;
@@ -241,7 +244,7 @@ pub fn call(function: &Function, arguments: &[u8]) -> Option<Decoded> {
     Some(Decoded { signature: signature(&function.signature()), values: named(&function.inputs, &values) })
 }
 
-/// What this function answered, in words.
+/// Decodes the return values of this function.
 pub fn answer(function: &Function, output: &[u8]) -> Option<Vec<(String, Value)>> {
     fits(&function.outputs)?;
     (output.len() <= MOST_BYTES).then_some(())?;
@@ -249,7 +252,7 @@ pub fn answer(function: &Function, output: &[u8]) -> Option<Vec<(String, Value)>
     Some(named(&function.outputs, &values))
 }
 
-/// What a call that was undone said, by Solidity's two own errors.
+/// Decodes revert data as one of Solidity's built-in errors, `Error(string)` or `Panic(uint256)`.
 pub fn refusal(output: &[u8]) -> Option<Decoded> {
     const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
     const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
@@ -264,7 +267,7 @@ pub fn refusal(output: &[u8]) -> Option<Decoded> {
     Some(Decoded { signature: signature.into(), values: vec![("reason".into(), show(&value, &mut room))] })
 }
 
-/// Reads what somebody typed as a value of this type. Text is what it is, without quotes around it.
+/// Parses form input as a value of this type. A string is taken literally, without quotes.
 pub fn parse(input: &Param, typed: &str) -> Result<DynSolValue, String> {
     fits(std::slice::from_ref(input)).ok_or(words::TOO_DEEP)?;
     let kind: DynSolType = input.selector_type().parse().map_err(|error| format!("{error}"))?;
@@ -274,12 +277,12 @@ pub fn parse(input: &Param, typed: &str) -> Result<DynSolValue, String> {
     }
 }
 
-/// None where a type is nested deeper, or has more places, than is decoded.
+/// Returns `None` if a type exceeds the bounds on nesting or fixed-size arrays.
 fn fits(inputs: &[Param]) -> Option<()> {
     inputs.iter().try_for_each(|input| places(&input.ty, &input.components, DEEPEST).map(drop))
 }
 
-/// An upper bound of the values that a type has where its arrays of any size are empty.
+/// Upper bound on the number of values of a type, with its dynamic arrays empty.
 fn places(kind: &str, components: &[Param], left: usize) -> Option<u64> {
     let left = left.checked_sub(depth(kind)?)?;
     let mut inner = 1 + kind.matches(',').count() as u64;
@@ -291,7 +294,7 @@ fn places(kind: &str, components: &[Param], left: usize) -> Option<u64> {
     all.filter(|all| *all <= MOST_PLACES)
 }
 
-/// How many arrays a type's text has around it.
+/// Nesting depth of arrays and tuples in the text of a type.
 fn depth(kind: &str) -> Option<usize> {
     (kind.len() <= 512).then(|| kind.matches(['[', '(']).count())
 }
@@ -316,7 +319,7 @@ fn show(value: &DynSolValue, room: &mut usize) -> Value {
     }
 }
 
-/// Writes a value as far as there is room. Its depth is bounded by the type's.
+/// Writes a value until `room` or [`MOST_TEXT`] is used up. The nesting of the type bounds the recursion.
 fn write(value: &DynSolValue, line: &mut String, room: &mut usize) {
     if *room == 0 || line.len() > MOST_TEXT {
         if !line.ends_with('…') {
@@ -351,7 +354,7 @@ fn write(value: &DynSolValue, line: &mut String, room: &mut usize) {
     line.push(close);
 }
 
-/// A stranger's text in one line of ours.
+/// Truncates and cleans untrusted text so that it can be shown on one line.
 pub fn text(text: &str) -> String {
     let cut: String = text.chars().take(MOST_TEXT).collect();
     let cleaned = clean(&cut);
@@ -362,12 +365,12 @@ fn signature(signature: &str) -> String {
     text(signature)
 }
 
-/// Bytes in hexadecimal digits, the first of them when they are many.
+/// Formats bytes as hex digits, truncated to 256 bytes.
 pub fn brief(bytes: &[u8]) -> String {
     brief_of(bytes, bytes.len() as u64)
 }
 
-/// The same of bytes of which only the beginning was read.
+/// Formats bytes like [`brief`] if only their `beginning` was read.
 pub fn brief_of(beginning: &[u8], length: u64) -> String {
     const MOST: usize = 256;
     let shown = &beginning[..beginning.len().min(MOST)];
@@ -377,7 +380,7 @@ pub fn brief_of(beginning: &[u8], length: u64) -> String {
     }
 }
 
-/// The input of a call.
+/// ABI-encodes a call.
 pub fn encode(function: &Function, values: &[DynSolValue]) -> Result<Bytes, String> {
     function.abi_encode_input(values).map(Bytes::from).map_err(|error| error.to_string())
 }
@@ -415,7 +418,7 @@ mod tests {
         assert_eq!(known.method(shared), None, "one of two would be a guess");
     }
 
-    /// As the standards print them.
+    /// Selectors as printed in the standards.
     #[test]
     fn standard_methods_have_the_selectors_of_the_standards() {
         let selectors = [

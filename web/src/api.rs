@@ -1,9 +1,9 @@
-//! What programs may ask. One table says what there is: the router, the page at `/api` and `docs/explorer-api.md` are made from it.
+//! The explorer's HTTP API. The router, the page at `/api` and `docs/explorer-api.md` are all generated from one table.
 //!
 //! ```text
-//! /api/v1/…        JSON of our own: `form` declares the objects, `ask` reads parameters and cuts lists into parts
+//! /api/v1/…        JSON API: `form` declares the objects, `ask` parses parameters and paginates lists
 //! /api/v1/….csv    an account's history for spreadsheets: `csv`
-//! /api?module=…    what tools for Etherscan ask: `etherscan`
+//! /api?module=…    API for tools written for Etherscan: `etherscan`
 //! ```
 
 pub mod accounts;
@@ -40,36 +40,36 @@ use problem::Problem;
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How the explorer stands, which is answered whatever happened to it.
+/// Path of the status endpoint, which answers even if the indexer has halted.
 pub const STATUS: &str = "/api/v1/status";
 
-/// Something that may be asked.
+/// An endpoint of the API.
 #[derive(Clone, Copy)]
 pub struct Endpoint {
-    /// Its address, with parameters in braces.
+    /// Path, with parameters in braces.
     pub path: &'static str,
-    /// What it answers.
+    /// Description of the response.
     pub about: &'static str,
-    /// What it takes, those of the path first.
+    /// Parameters; those of the path first.
     pub parameters: &'static [Parameter],
-    /// What its answer looks like.
+    /// Schema of the response.
     pub form: fn() -> Form,
     call: fn(Ask) -> BoxFuture<'static, Result<Response, Problem>>,
 }
 
-/// Something that a question takes.
+/// A parameter of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name.
+    /// Name of the parameter.
     pub name: &'static str,
-    /// What it means.
+    /// Meaning of the parameter.
     pub about: &'static str,
-    /// Whether there is no answer without it.
+    /// `true` if the parameter is required.
     pub required: bool,
 }
 
 impl Endpoint {
-    /// The parameters that stand behind the question mark.
+    /// Returns the query parameters, which are those not in the path.
     pub fn questions(&self) -> impl Iterator<Item = &'static Parameter> {
         self.parameters.iter().filter(|parameter| !self.path.contains(&format!("{{{}}}", parameter.name)))
     }
@@ -86,7 +86,7 @@ impl Endpoint {
     }
 }
 
-/// One line of the table. The form is that of what the function answers.
+/// Declares an endpoint. The schema is derived from the function's return type.
 macro_rules! endpoint {
     ($path:literal, [$($parameter:expr),*], $function:path, $about:literal) => {
         Endpoint {
@@ -126,7 +126,7 @@ const Q: Parameter = required("q", "what to look for, at most 200 characters");
 const FROM: Parameter = optional("from", "the first; absent: 64 up to `to`");
 const TO: Parameter = optional("to", "the last; absent: the newest, or 64 from `from` on");
 
-/// Everything there is.
+/// All endpoints.
 pub static ENDPOINTS: &[Endpoint] = &[
     endpoint!("/api/v1/status", [], chain::status, "How the explorer and its node stand."),
     endpoint!("/api/v1/search", [Q], chain::search, "What a hash, key, number, address, name, symbol or method may be."),
@@ -237,7 +237,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     endpoint!("/api/v1/statistics/days", [LIMIT, CURSOR], chain::days, "Numbers of each day (UTC), newest first."),
 ];
 
-/// All of it.
+/// Returns the router of all endpoints.
 pub fn router() -> Router<Arc<Site>> {
     let routes = ENDPOINTS.iter().fold(Router::new(), |router, endpoint| {
         let answer = move |State(site): State<Arc<Site>>, path, query| endpoint.answer(site, path, query);
@@ -250,13 +250,13 @@ async fn only_get() -> Problem {
     Problem::new("method_not_allowed", "this is asked with GET")
 }
 
-/// Whether a program asks, and is answered JSON whatever happens.
+/// Returns `true` for an API request, which receives JSON also for errors.
 pub fn is_question(request: &Request) -> bool {
     let path = request.uri().path();
     path.starts_with("/api/") || etherscan::is_question(request)
 }
 
-/// Pages of anybody may read what anybody may ask.
+/// Allows cross-origin reads, because everything in the API is public.
 pub fn allow_all_origins(method: &Method, response: &mut Response) {
     if [Method::GET, Method::HEAD].contains(method) {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

@@ -1,8 +1,8 @@
-//! One schema and one text of every query, on SQLite and on PostgreSQL.
+//! The explorer's database: one schema and one set of queries for SQLite and PostgreSQL.
 //!
-//! SQLite lives in one file and needs no service; it has one writer, which is the indexer. PostgreSQL is for what a file is too small for.
-//! Queries name their parameters `$1`, `$2`, which both understand, and touch only 64-bit integers, bytes and text, of which both have the
-//! same idea. Numbers of 256 bits are 32 bytes ([`U256Bytes`]).
+//! SQLite is one file and needs no server. It allows one writer, which is the indexer. PostgreSQL serves chains that
+//! are too large for one file. Queries number their parameters `$1`, `$2` and use only 64-bit integers, bytes and text,
+//! which both databases treat alike. 256-bit numbers are stored as 32 bytes ([`amount`]).
 
 mod keys;
 mod rows;
@@ -18,53 +18,53 @@ use sqlx::{
 };
 use std::{path::Path, time::Duration};
 
-/// The tables, in SQLite's words.
+/// The schema, in SQLite's dialect.
 const SCHEMA: &str = include_str!("database/schema.sql");
 
-/// What of a schema is kept under `schema` in `meta`: a database with other tables is refused, and built again. Comments and white space make
-/// no other tables.
+/// Returns the schema version, stored under `schema` in `meta`. The explorer rejects a database with another version;
+/// it has to be rebuilt. Comments and white space do not change the version.
 fn version(schema: &str) -> String {
     let code: String = statements(schema).join(";").split_whitespace().collect();
     hex::encode(&keccak256(code)[..8])
 }
 
-/// Connections for pages and API; the indexer has one of its own.
+/// Connections for pages and the API. The indexer has its own.
 const READERS: u32 = 8;
 
-/// Positions within a block that a place has room for.
+/// Number of bits for the position within a block in a [`Place`].
 const PLACES: u32 = 20;
 
-/// Why the database cannot be used.
+/// Error of the explorer's database.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// What the database said.
+    /// Error of the database.
     #[error("the explorer's database: {0}")]
     Failed(#[from] sqlx::Error),
-    /// It was written by another version of this program.
+    /// The database has another schema version.
     #[error(
         "the explorer's database is of another version of this program, with tables {found} in place of {wanted}: delete it or name an empty \
          one, and start again: it is filled from the node, and only uploaded interfaces have to be uploaded again"
     )]
     Version {
-        /// As it says itself.
+        /// Schema version of the database.
         found: String,
-        /// Of this program.
+        /// Schema version of this program.
         wanted: String,
     },
-    /// A row that this program would not have written.
+    /// A row has a value that this program does not write.
     #[error("the explorer's database holds nonsense in {column}: {problem}")]
     Nonsense {
-        /// Where.
+        /// Column name.
         column: &'static str,
-        /// What is wrong with it.
+        /// Description of the invalid value.
         problem: String,
     },
-    /// The URL names no database we know.
+    /// The URL scheme is neither `sqlite` nor `postgres`.
     #[error("{0} is no database: use sqlite:PATH or postgres://USER@HOST/NAME")]
     Url(String),
 }
 
-/// A pool of readers, and where the writer connects.
+/// A pool of read connections, and the URL for the writer's connection.
 #[derive(Clone, Debug)]
 pub struct Database {
     readers: AnyPool,
@@ -83,7 +83,7 @@ impl Dialect {
         match url.split(':').next() {
             Some("sqlite") => Ok(Self::Sqlite),
             Some("postgres" | "postgresql") => Ok(Self::Postgres),
-            // Without what may be a password.
+            // Omits the part before `@`, which may contain a password.
             _ => Err(DatabaseError::Url(url.split('@').next_back().unwrap_or_default().to_owned())),
         }
     }
@@ -97,12 +97,12 @@ impl Dialect {
 }
 
 impl Database {
-    /// A database in a file of its own, made when it is not there.
+    /// Opens a SQLite file; creates it if it does not exist.
     pub async fn in_file(path: &Path) -> Result<Self, DatabaseError> {
         Self::open(&format!("sqlite://{}?mode=rwc", path.display())).await
     }
 
-    /// The database at this URL, with its tables. An empty one gets them.
+    /// Opens the database at this URL. Creates the tables if it is empty.
     pub async fn open(url: &str) -> Result<Self, DatabaseError> {
         sqlx::any::install_default_drivers();
         let dialect = Dialect::of(url)?;
@@ -112,11 +112,11 @@ impl Database {
         Ok(database)
     }
 
-    /// Makes the tables where there are none.
+    /// Creates the tables if they do not exist.
     async fn prepare(&self) -> Result<(), DatabaseError> {
         let wanted = version(SCHEMA);
         let mut writer = self.writer().await?;
-        // Asking is the only way that both have to find out.
+        // Both databases support only a trial query to find out whether the table exists.
         let found = sqlx::query("SELECT value FROM meta WHERE key = 'schema'").fetch_optional(&mut *writer).await;
         if let Ok(Some(row)) = found {
             let found: String = row.try_get(0)?;
@@ -132,18 +132,18 @@ impl Database {
         Ok(())
     }
 
-    /// For pages and API.
+    /// Returns the connection pool for pages and the API.
     pub fn readers(&self) -> &AnyPool {
         &self.readers
     }
 
-    /// A connection for the indexer. One at a time writes.
+    /// Returns a connection for the indexer. There must be only one writer at a time.
     pub async fn writer(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Any>, DatabaseError> {
         Ok(pool(self.dialect, 1).connect(&self.url).await?.acquire().await?)
     }
 
-    /// How the database means to answer a query, as it says it; for tests that look for scans. PostgreSQL is asked for the way that it
-    /// would go if tables were large: through indexes wherever there is one that serves.
+    /// Returns the query plan, so that tests can detect table scans. On PostgreSQL the planner is set to prefer
+    /// indexes, as it would on large tables.
     pub async fn plan(&self, query: &str) -> Result<Vec<String>, DatabaseError> {
         let mut connection = self.readers.acquire().await?;
         if self.dialect == Dialect::Sqlite {
@@ -173,12 +173,13 @@ impl Database {
 }
 
 fn pool(dialect: Dialect, connections: u32) -> AnyPoolOptions {
-    // A server may have hung up since a connection was used; a file does not.
+    // A server may have closed an idle connection; a file cannot.
     let options = AnyPoolOptions::new().max_connections(connections).test_before_acquire(dialect == Dialect::Postgres);
     options.acquire_timeout(Duration::from_secs(10)).after_connect(move |connection: &mut AnyConnection, _| {
         Box::pin(async move {
             let settings: &[&'static str] = match dialect {
-                // Readers see a state while the writer goes on. A power cut may take the newest blocks, which are asked for again.
+                // WAL lets readers use a snapshot while the writer continues. A power failure may lose the newest
+                // blocks, which are then fetched again.
                 Dialect::Sqlite => &[
                     "PRAGMA journal_mode = WAL",
                     "PRAGMA synchronous = NORMAL",
@@ -196,108 +197,108 @@ fn pool(dialect: Dialect, connections: u32) -> AnyPoolOptions {
     })
 }
 
-/// The statements of the schema: what stands between semicolons, without comments.
+/// Splits the schema at semicolons, without comments.
 fn statements(schema: &str) -> Vec<String> {
     let code: Vec<&str> = schema.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
     let statements = code.join("\n");
     statements.split(';').map(str::trim).filter(|statement| !statement.is_empty()).map(str::to_owned).collect()
 }
 
-/// A query whose text is fixed when this is compiled.
+/// Creates a query with static text.
 pub fn sql(text: &'static str) -> Query<'static, sqlx::Any, AnyArguments> {
     sqlx::query(text)
 }
 
-/// A transaction's, log's, transfer's or call's place: its block's number and its position there.
+/// Position of a transaction, log, transfer or call in the chain: block number and position within the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(pub i64);
 
 impl Place {
-    /// Above every place there is.
+    /// Greater than every valid place.
     pub const END: Self = Self(i64::MAX);
 
-    /// Things of one kind that a block has places for.
+    /// Most items of one kind in a block.
     pub const ROOM: usize = 1 << PLACES;
 
-    /// The place of the n-th thing of a block, counted from 0.
+    /// Returns the place of item number `position` of a block, counted from 0.
     pub fn new(block: u64, position: u64) -> Self {
         debug_assert!(position < 1 << PLACES);
         Self(((block << PLACES) | position) as i64)
     }
 
-    /// The first place of a block.
+    /// Returns the first place of a block.
     pub fn first(block: u64) -> Self {
         Self::new(block, 0)
     }
 
-    /// The block's number.
+    /// Returns the block number.
     pub fn block(self) -> u64 {
         (self.0 >> PLACES) as u64
     }
 
-    /// Counted from 0 within the block.
+    /// Returns the position within the block, counted from 0.
     pub fn position(self) -> u64 {
         self.0 as u64 & ((1 << PLACES) - 1)
     }
 }
 
-/// What a column is read as. A column that holds something else is damage, and said to be.
+/// Typed access to the columns of a row. A value of another type is an error.
 pub trait Read {
-    /// A whole number.
+    /// Reads an integer.
     fn int(&self, column: &'static str) -> Result<i64, DatabaseError>;
-    /// A whole number that may be missing.
+    /// Reads a nullable integer.
     fn maybe_int(&self, column: &'static str) -> Result<Option<i64>, DatabaseError>;
-    /// Bytes.
+    /// Reads bytes.
     fn bytes(&self, column: &'static str) -> Result<Vec<u8>, DatabaseError>;
-    /// Bytes that may be missing.
+    /// Reads nullable bytes.
     fn maybe_bytes(&self, column: &'static str) -> Result<Option<Vec<u8>>, DatabaseError>;
-    /// Text.
+    /// Reads text.
     fn text(&self, column: &'static str) -> Result<String, DatabaseError>;
-    /// Text that may be missing.
+    /// Reads nullable text.
     fn maybe_text(&self, column: &'static str) -> Result<Option<String>, DatabaseError>;
 
-    /// A number that is never negative.
+    /// Reads an integer that is never negative.
     fn number(&self, column: &'static str) -> Result<u64, DatabaseError> {
         Ok(self.int(column)?.max(0) as u64)
     }
 
-    /// The same, which may be missing.
+    /// Reads a nullable integer that is never negative.
     fn maybe_number(&self, column: &'static str) -> Result<Option<u64>, DatabaseError> {
         Ok(self.maybe_int(column)?.map(|number| number.max(0) as u64))
     }
 
-    /// Bytes that `SUBSTR` cut out of others. SQLite says null where these are empty, PostgreSQL says that they are empty.
+    /// Reads the result of `SUBSTR` on bytes. For an empty result SQLite returns null and PostgreSQL empty bytes.
     fn beginning(&self, column: &'static str) -> Result<Vec<u8>, DatabaseError> {
         Ok(self.maybe_bytes(column)?.unwrap_or_default())
     }
 
-    /// A place.
+    /// Reads a place.
     fn place(&self, column: &'static str) -> Result<Place, DatabaseError> {
         self.int(column).map(Place)
     }
 
-    /// 20 bytes.
+    /// Reads an address: 20 bytes.
     fn address(&self, column: &'static str) -> Result<Address, DatabaseError> {
         Address::try_from(self.bytes(column)?.as_slice()).map_err(|error| nonsense(column, error))
     }
 
-    /// 20 bytes that may be missing.
+    /// Reads a nullable address: 20 bytes.
     fn maybe_address(&self, column: &'static str) -> Result<Option<Address>, DatabaseError> {
         let bytes = self.maybe_bytes(column)?;
         bytes.map(|bytes| Address::try_from(bytes.as_slice())).transpose().map_err(|error| nonsense(column, error))
     }
 
-    /// 32 bytes.
+    /// Reads a hash: 32 bytes.
     fn hash(&self, column: &'static str) -> Result<B256, DatabaseError> {
         B256::try_from(self.bytes(column)?.as_slice()).map_err(|error| nonsense(column, error))
     }
 
-    /// The first four bytes of a call's input; `None` where it has fewer, or none at all.
+    /// Reads the first four bytes of a call's input; `None` if there are fewer than four.
     fn selector(&self, column: &'static str) -> Result<Option<[u8; 4]>, DatabaseError> {
         Ok(self.maybe_bytes(column)?.and_then(|bytes| bytes.try_into().ok()))
     }
 
-    /// A number of 256 bits.
+    /// Reads a 256-bit number.
     fn amount(&self, column: &'static str) -> Result<U256, DatabaseError> {
         U256::try_from_be_slice(&self.bytes(column)?).ok_or_else(|| nonsense(column, "more than 32 bytes"))
     }
@@ -333,12 +334,12 @@ impl Read for AnyRow {
     }
 }
 
-/// 256 bits as the database orders them.
+/// Encodes a 256-bit number so that the database sorts it by value.
 pub fn amount(number: U256) -> Vec<u8> {
     number.to_be_bytes::<32>().to_vec()
 }
 
-/// A number as the database holds it. What no chain reaches stays the largest.
+/// Converts a number for the database. Numbers above `i64::MAX`, which no chain reaches, become `i64::MAX`.
 pub fn int(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

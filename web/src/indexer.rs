@@ -1,19 +1,20 @@
-//! Follows a node and writes down what its blocks mean.
+//! Follows a node and writes its blocks to the database.
 //!
 //! ```text
-//! node ──whole blocks──▶ digest ──rows──▶ write ──▶ database        blocks, in order, each group in one database transaction
-//!      ──certificates──▶                                            who signed, once a block is certified
-//!      ──traces───────▶                                             calls inside transactions, where the node serves traces
-//!      ──DAG──────────▶                                             rounds of the ordering, kept as long as configured
-//!      ──executions───▶                                             what running the newest blocks took on that node
+//! node ──whole blocks──▶ digest ──rows──▶ write ──▶ database        blocks in order, each group in one database
+//! transaction
+//! ──certificates──▶                                            signatures, once a block is certified
+//! ──traces───────▶                                             inner calls, if the node serves traces
+//! ──DAG──────────▶                                             rounds of the consensus DAG, kept as long as configured
+//! ──executions───▶                                             execution statistics of the newest blocks on that node
 //! ```
 //!
-//! What is known of the chain is in the database and nowhere else: the indexer begins after the newest block that is there. Only blocks go
-//! forward by themselves; the other lanes follow them and remember how far they came in `meta`.
+//! The database is the only state: the indexer starts after the newest block in it. Blocks come first; the other lanes
+//! follow them and store their progress in `meta`.
 //!
-//! This chain does not go back, but one for development does when it is told to. Then the blocks here no longer lead up to what the node
-//! has, and the indexer begins again from the first one. Any other chain that contradicts what is written is refused, and so is one with
-//! another first block.
+//! This chain has no reorganizations, but a development chain can be reverted. Then the node's blocks no longer extend
+//! the indexed ones, and the indexer starts again from the first block. Any other chain that contradicts the indexed
+//! blocks is rejected, and so is a chain with another genesis block.
 
 mod books;
 pub mod calls;
@@ -54,29 +55,29 @@ use std::{
 use subscription::News;
 use write::{Asked, Tip};
 
-/// Blocks of one request at most, and requests on the way at once. A node bounds its answers; where blocks are too large for that, there are
-/// fewer in a request.
+/// Most blocks of one request, and concurrent requests. A node limits the size of its responses, so large blocks are
+/// fetched in smaller requests.
 const BLOCKS_AT_ONCE: u64 = 16;
 const REQUESTS_AT_ONCE: usize = 4;
 
-/// Between two looks at the node when nothing says that there is something new.
+/// Polling interval without a notification from the node.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// After a failure.
+/// Pause after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Contracts whose code is asked for in one request.
+/// Most contracts whose code is fetched in one request.
 const CODES_AT_ONCE: usize = 16;
 
-/// Where it stands in `meta` what the node said of its chain and its validators, for pages while it is away.
+/// Key in `meta`: the node's chain and validators, so that pages can show them while the node is unreachable.
 const INTRODUCTION: &str = "introduction";
 
-/// What the indexer keeps.
+/// Optional data that the indexer keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
-    /// Rounds of the DAG.
+    /// Number of rounds of the DAG to keep.
     pub dag_rounds: u64,
-    /// Whether calls inside transactions are asked for, which the node has to run again for it.
+    /// `true` if inner calls are indexed. The node has to re-execute blocks to trace them.
     pub calls: bool,
 }
 
@@ -86,24 +87,24 @@ impl Default for Keep {
     }
 }
 
-/// Why a turn of the indexer ended early.
+/// Error that ends a turn of the indexer.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The database.
+    /// Database error.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// The node.
+    /// The node does not respond or rejects a request.
     #[error("the node does not answer: {0}")]
     Node(#[from] NodeError),
-    /// What the node answered.
+    /// The node sent an invalid block.
     #[error(transparent)]
     Nonsense(#[from] Nonsense),
-    /// This database is not of this node's chain.
+    /// The database belongs to another chain.
     #[error("{0}")]
     Halt(Halt),
 }
 
-/// The indexer, with the one connection that writes.
+/// The indexer. It owns the only connection that writes.
 pub struct Indexer {
     node: Node,
     database: Database,
@@ -111,28 +112,28 @@ pub struct Indexer {
     standing: Arc<Standing>,
     live: Live,
     tip: Option<Tip>,
-    /// Whether the node is known to be of the database's chain.
+    /// `true` if the node is known to have the database's chain.
     introduced: bool,
-    /// Whether the chain may go back; asked once.
+    /// `true` if the chain may be reverted; set by `introduce`.
     development: bool,
-    /// Validators; asked once.
+    /// Number of validators; set by `introduce`.
     committee: u64,
-    /// Of catching up.
+    /// Progress log of the initial sync.
     progress: Progress,
-    /// Blocks of the next requests.
+    /// Number of blocks in the next requests.
     at_once: u64,
-    /// Up to the node's head: what comes now is new, and is told to pages.
+    /// `true` once the indexer has reached the node's head: blocks are new, and pages are notified.
     at_head: bool,
     dag: dag::Lane,
     calls: calls::Lane,
     executions: executions::Lane,
     uploads: Option<uploads::Inbox>,
-    /// What the node said by itself; nothing where nobody listens.
+    /// Notifications of the node; empty without a subscription.
     news: Arc<News>,
 }
 
 impl Indexer {
-    /// Nothing is asked or written before [`Indexer::run`].
+    /// Creates the indexer. Sends and writes nothing before [`Indexer::run`].
     pub async fn new(
         node: Node,
         database: &Database,
@@ -142,7 +143,7 @@ impl Indexer {
     ) -> Result<Self, DatabaseError> {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
-        // What was written before counts before the node says anything new.
+        // Stored data is used until the node responds.
         if let Some(said) = write::remembered(&mut connection, INTRODUCTION).await?
             && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&said)
         {
@@ -177,12 +178,12 @@ impl Indexer {
         })
     }
 
-    /// The same, which writes what people upload as well.
+    /// Also processes uploaded ABIs.
     pub fn with_uploads(self, uploads: uploads::Inbox) -> Self {
         Self { uploads: Some(uploads), ..self }
     }
 
-    /// Follows the node until the task is dropped, or the node turns out to be of another chain.
+    /// Follows the node until the task is dropped or the indexer halts.
     pub async fn run(mut self) {
         let topics = self.dag.topics();
         let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), topics, Arc::clone(&self.news)));
@@ -194,8 +195,8 @@ impl Indexer {
         listening.abort();
     }
 
-    /// One round, and how long to wait before the next one; `None`: there is none. May be dropped at any point: what is not written
-    /// then is asked for again.
+    /// Runs one turn and returns the pause before the next one; `None` if the indexer has halted. Cancel-safe: data
+    /// that was not written is fetched again.
     pub async fn step(&mut self) -> Option<Duration> {
         if let Some(uploads) = self.uploads.as_mut().filter(|_| self.introduced) {
             uploads.serve(&self.node, &mut self.connection, self.tip.map(|tip| tip.number)).await;
@@ -222,19 +223,19 @@ impl Indexer {
                 if let IndexError::Database(_) = error
                     && let Ok(connection) = self.database.writer().await
                 {
-                    // The one that failed may never work again.
+                    // A failed connection may not recover.
                     self.connection = connection;
                 }
                 tracing::warn!(%error, "the explorer waits");
                 self.standing.waits(error.to_string());
-                // A node that was away may be another one now.
+                // The node may have been replaced while it was unreachable.
                 self.introduced = false;
                 Some(PAUSE_AFTER_FAILURE)
             }
         }
     }
 
-    /// Is this the chain that the database is of?
+    /// Checks that the node has the database's chain. An empty database takes over the node's chain.
     async fn introduce(&mut self) -> Result<(), IndexError> {
         let (chain_id, genesis) = self.node.identity().await?;
         let found = format!("{chain_id} {genesis}");
@@ -257,8 +258,8 @@ impl Indexer {
         Ok(())
     }
 
-    /// Blocks that contradict what is written may be those of another chain: of a node that was wiped and begun anew meanwhile. That is known
-    /// once the node said again who it is.
+    /// Returns the reason for contradicting blocks. The node may have been wiped and started with another chain, which
+    /// its identity shows.
     async fn why_contradicted(&mut self, halt: Halt) -> IndexError {
         match self.introduce().await {
             Ok(()) => IndexError::Halt(halt),
@@ -266,7 +267,7 @@ impl Indexer {
         }
     }
 
-    /// One round through all lanes. Answers whether there is more to do at once.
+    /// Runs all lanes once. Returns `true` if there is more to do at once.
     async fn turn(&mut self) -> Result<bool, IndexError> {
         let heads = self.node.heads().await?;
         let heard_ms = now_ms();
@@ -279,16 +280,16 @@ impl Indexer {
         let behind = heads.executed.number.saturating_add(1).saturating_sub(next);
         self.at_head = behind <= 2 * BLOCKS_AT_ONCE;
         let too_large = behind > 0 && self.fetch(next, behind).await?;
-        // A node may be behind what it said; then there is nothing to do at once.
+        // A node may have fewer blocks than it reported; then there is nothing more to do at once.
         let grew = self.tip.map_or(0, |tip| tip.number + 1) != next;
         let tip = self.tip.map_or(0, |tip| tip.number);
         let [certified, executed] = [heads.certified, heads.executed].map(|head| head.number.min(tip));
         let heard_ms = self.at_head.then_some(heard_ms);
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
-        // Certificates may be many to catch up with, or not to be had, and rounds do not wait for them at the node. What is wrong with one lane
-        // is said when the others had their turn.
+        // Certificates may be missing, or take long to catch up, and the node drops rounds meanwhile. So the error of
+        // one lane is returned only after the others have run.
         let dag = self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await;
-        // Before the certificate, with which a block's page is final.
+        // Before the certificate, because the page of a block is final with it.
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await;
         if let Ok(Some(certified)) = certified {
@@ -302,24 +303,24 @@ impl Indexer {
         Ok(grew || too_large || traced || told || certified)
     }
 
-    /// Whether the blocks that are written are the node's.
+    /// Returns `true` if the indexed blocks agree with the node's head.
     async fn still_leads_to(&mut self, head: u64, head_hash: B256) -> Result<bool, IndexError> {
         let Some(tip) = self.tip else { return Ok(true) };
         if head > tip.number {
-            // The next block names its parent; that is looked at when it comes.
+            // The next block's parent hash is checked when it is read.
             return Ok(true);
         }
         let same = write::hash_of(&mut self.connection, head).await? == Some(head_hash);
         match self.development {
             true => Ok(same && head == tip.number),
-            // A node that catches up has fewer blocks, and the same ones.
+            // A node that syncs has fewer blocks of the same chain.
             false if same => Ok(true),
             false => Err(IndexError::Halt(Halt::Contradiction { number: head })),
         }
     }
 
     async fn begin_again(&mut self) -> Result<(), IndexError> {
-        // Blocks that are gone may be those of a node that was wiped meanwhile.
+        // The blocks may have vanished because the node was wiped meanwhile.
         self.introduce().await?;
         tracing::info!("the chain went back: the explorer begins again");
         write::clear(&mut self.connection).await?;
@@ -332,8 +333,8 @@ impl Indexer {
         Ok(())
     }
 
-    /// Fetches blocks side by side and writes them in order. Answers whether it ended at blocks that are too large for one answer, so that
-    /// there will be fewer in the next request.
+    /// Fetches blocks concurrently and writes them in order. Returns `true` if it stopped at blocks that are too large
+    /// for one response, so that the next requests are smaller.
     async fn fetch(&mut self, first: u64, count: u64) -> Result<bool, IndexError> {
         let (node, at_once) = (self.node.clone(), self.at_once);
         let starts = (first..first + count).step_by(at_once as usize);
@@ -345,7 +346,7 @@ impl Indexer {
         let mut pieces = stream::iter(pieces).buffered(REQUESTS_AT_ONCE);
         let mut group = Group::default();
         self.at_once = BLOCKS_AT_ONCE.min(2 * at_once);
-        // A while at most: the other lanes have something to do as well.
+        // Bounded, so that the other lanes get their turn.
         for _ in 0..64 {
             let follow = match pieces.try_next().await {
                 Ok(Some(blocks)) => self.take(&mut group, blocks).await,
@@ -360,7 +361,7 @@ impl Indexer {
                 Ok(Follow::Tip) => {}
                 Ok(Follow::Later) => break,
                 Ok(Follow::Another) if self.development => return self.begin_again().await.map(|()| false),
-                // What came before is right, whatever comes now.
+                // Earlier blocks are valid, regardless of this one.
                 other => {
                     self.write(group).await?;
                     let number = self.tip.map_or(0, |tip| tip.number);
@@ -372,7 +373,7 @@ impl Indexer {
         Ok(self.at_once < at_once)
     }
 
-    /// Adds blocks that follow the tip to those that wait, and writes these when they are enough.
+    /// Adds blocks that extend the tip to the group, and writes the group when it is full.
     async fn take(&mut self, group: &mut Group, blocks: Vec<WholeBlock>) -> Result<Follow, IndexError> {
         let seen_ms = self.at_head.then(now_ms);
         for whole in &blocks {
@@ -385,7 +386,8 @@ impl Indexer {
             }
             let tip = group.last().map(|last| Tip { number: last.number, hash: last.hash }).or(self.tip);
             match tip {
-                // The node had fewer blocks when it was asked for those before: it is catching up, or went back. The next turn sees it.
+                // The node had fewer blocks when it answered the previous requests: it syncs or was reverted. The next
+                // turn detects it.
                 _ if one.number != tip.map_or(0, |tip| tip.number + 1) => return Ok(Follow::Later),
                 Some(tip) if tip.hash != one.parent => return Ok(Follow::Another),
                 _ => group.push(one),
@@ -408,7 +410,7 @@ impl Indexer {
             Ok(write::write(&mut self.connection, digests, &asked).await?)
         };
         if let Err(error) = written.await {
-            // Nothing of the group is there, unless somebody else wrote it.
+            // Nothing of the group was written, unless by another process.
             self.tip = write::tip(&mut self.connection).await?;
             return Err(error);
         }
@@ -421,14 +423,14 @@ impl Indexer {
         Ok(())
     }
 
-    /// A line now and then while there is far to go.
+    /// Logs progress from time to time during a long sync.
     fn tell(&mut self, number: u64) {
         let Some(per_second) = self.progress.come_to(number, self.at_head, Instant::now()) else { return };
         let head = self.standing.now().heads.map_or(0, |heads| heads.executed.number);
         tracing::info!("read {number} of {head} blocks, {per_second:.0} a second");
     }
 
-    /// What blocks bring up and do not say.
+    /// Fetches data about tokens and contracts that the blocks mention but do not contain.
     async fn ask_about(&mut self, digests: &[Digest]) -> Result<Asked, IndexError> {
         let unknown = write::unknown(&mut self.connection, digests).await?;
         let mut asked = Asked::default();
@@ -443,17 +445,17 @@ impl Indexer {
     }
 }
 
-/// How blocks that came go with those that are there.
+/// Relation of fetched blocks to the indexed ones.
 enum Follow {
-    /// They are the next ones.
+    /// They extend the tip.
     Tip,
-    /// Some are missing between.
+    /// There is a gap before them.
     Later,
-    /// The first names another block as the one before it.
+    /// The parent hash of the first one differs from the tip.
     Another,
 }
 
-/// Unix milliseconds by this machine's clock.
+/// Returns the current Unix time in milliseconds.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

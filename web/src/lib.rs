@@ -33,44 +33,44 @@ use state::{Halt, Standing};
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 
-/// What an explorer follows, and where it is found.
+/// Configuration of an explorer.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// URL of the node's RPC.
     pub node: String,
-    /// URLs of further nodes of its network, which are asked for nothing but their peers.
+    /// RPC URLs of further nodes of the network. The explorer asks them only for their peers.
     pub also_ask: Vec<String>,
     /// URL of the database; see [`database`].
     pub database: String,
-    /// Where pages are served.
+    /// Address on which the explorer serves pages.
     pub listen: SocketAddr,
-    /// Ticker of the chain's currency, of 18 decimals.
+    /// Ticker of the chain's native currency, which has 18 decimals.
     pub currency: String,
-    /// What the indexer keeps.
+    /// Data that the indexer keeps.
     pub keep: Keep,
-    /// How much one address may ask.
+    /// Request rate limit for each client address.
     pub rate: Rate,
-    /// Proxies before it, which are believed whom they ask for.
+    /// Reverse proxies whose forwarding header is trusted to name the client.
     pub proxies: Vec<Proxy>,
 }
 
-/// Why there is no explorer.
+/// Error that prevents the explorer from running.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplorerError {
-    /// The database cannot be used.
+    /// Database error.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// The address cannot be had.
+    /// Binding the listen address failed.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// As configured.
+        /// The configured listen address.
         address: SocketAddr,
-        /// The system's reason.
+        /// The operating system's error.
         error: io::Error,
     },
 }
 
-/// An explorer that listens; it begins to follow and to answer when it runs.
+/// An explorer that is bound to its port. It serves requests and follows the node once [`Explorer::run`] is called.
 pub struct Explorer {
     listener: TcpListener,
     site: Arc<Site>,
@@ -80,7 +80,10 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// Opens the database and the port.
+    /// Opens the database and binds the port.
+    ///
+    /// # Errors
+    /// If the database cannot be opened or the address cannot be bound.
     pub async fn open(config: &Config) -> Result<Self, ExplorerError> {
         let database = Database::open(&config.database).await?;
         let address = config.listen;
@@ -98,12 +101,12 @@ impl Explorer {
         Ok(Self { listener, site: Arc::new(site), keep: config.keep, inbox, proxies: config.proxies.clone() })
     }
 
-    /// Where it listens.
+    /// Returns the bound address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Follows the node and answers until `until` is over.
+    /// Runs the indexer and serves requests until `until` completes.
     pub async fn run(self, until: impl Future<Output = ()> + Send + 'static) -> Result<(), ExplorerError> {
         let Self { listener, site, keep, inbox, proxies } = self;
         let (standing, live) = (Arc::clone(&site.standing), site.live.clone());
@@ -116,7 +119,7 @@ impl Explorer {
                 watched.halt(Halt::Broken);
             }
         });
-        // Not a graceful end: pages that listen would never let go.
+        // No graceful shutdown: pages with an open event stream would delay it without end.
         tokio::select! {
             () = server::serve(listener, server::router(site), proxies) => {}
             () = until => {}
@@ -137,7 +140,7 @@ mod tests {
         task::{JoinHandle, yield_now},
     };
 
-    /// What connects next, and the beginning of what it says.
+    /// Accepts the next connection and reads the beginning of its request.
     async fn next(node: &TcpListener) -> (TcpStream, String) {
         let (mut socket, _) = node.accept().await.unwrap();
         let (mut said, mut bytes) = (String::new(), [0; 4_096]);

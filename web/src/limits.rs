@@ -1,5 +1,7 @@
-//! Who asks too much waits: a bucket of tokens for each address, in bounded memory. And places, which are taken and given back: so many in all,
-//! and so many for one address.
+//! Rate limits and concurrency limits, in bounded memory.
+//!
+//! [`Limits`] is a token bucket for each client address. [`Places`] limits how many slots are in use at once, in total
+//! and for each address.
 
 use corniche_origin::Origin;
 use std::{
@@ -9,17 +11,17 @@ use std::{
     time::Instant,
 };
 
-/// Addresses remembered at once. For one more, one with a full bucket is forgotten: of so many that were looked at longest ago, because
-/// everybody else waits for the table meanwhile.
+/// Most addresses with a bucket. To admit one more, an address with a full bucket is evicted. Only the `LOOKS`
+/// addresses that were examined longest ago are examined, because all other requests wait for the lock meanwhile.
 const MOST_ADDRESSES: usize = 50_000;
 const LOOKS: usize = 8;
 
-/// How fast somebody may ask.
+/// Token bucket parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Requests that may come at once.
+    /// Capacity of the bucket: requests accepted at once.
     pub burst: f64,
-    /// Requests a second after that.
+    /// Refill rate: requests a second.
     pub per_second: f64,
 }
 
@@ -29,7 +31,7 @@ impl Default for Rate {
     }
 }
 
-/// Buckets by address.
+/// Token buckets by client address.
 #[derive(Debug)]
 pub struct Limits {
     rate: Rate,
@@ -39,7 +41,7 @@ pub struct Limits {
 #[derive(Debug, Default)]
 struct Buckets {
     by_address: HashMap<Origin, Bucket>,
-    /// The same addresses, the one that was looked at longest ago first.
+    /// All addresses of `by_address`, the one that was examined longest ago first.
     order: VecDeque<Origin>,
 }
 
@@ -50,12 +52,13 @@ struct Bucket {
 }
 
 impl Limits {
-    /// Full buckets for everybody.
+    /// Creates the limits. Every address starts with a full bucket.
     pub fn new(rate: Rate) -> Self {
         Self { rate, buckets: Mutex::default() }
     }
 
-    /// Whether this address may ask now; it has then.
+    /// Takes a token from the address's bucket. Returns `false` if the bucket is empty or the table of addresses is
+    /// full.
     pub fn take(&self, address: IpAddr, now: Instant) -> bool {
         let address = Origin::of(address);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +75,7 @@ impl Limits {
         may
     }
 
-    /// Whether there was one to forget.
+    /// Evicts one address with a full bucket. Returns `false` if none of the `LOOKS` examined addresses has one.
     fn forget_one(&self, buckets: &mut Buckets, now: Instant) -> bool {
         for _ in 0..LOOKS {
             let Some(address) = buckets.order.pop_front() else { return false };
@@ -91,16 +94,16 @@ impl Limits {
     }
 }
 
-/// Why there is no place.
+/// Reason why no place is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// All are taken.
+    /// All places are taken.
     All,
-    /// This address has as many as one may have.
+    /// This address has as many places as one address may have.
     Own,
 }
 
-/// Places of one kind.
+/// A concurrency limit: a fixed number of places, in total and for each address.
 #[derive(Debug)]
 pub struct Places {
     most: usize,
@@ -115,12 +118,12 @@ struct Taken {
 }
 
 impl Places {
-    /// So many in all, and so many for one address.
+    /// Allows `most` places in total and `most_of_address` for each address.
     pub fn new(most: usize, most_of_address: usize) -> Arc<Self> {
         Arc::new(Self { most, most_of_address, taken: Mutex::default() })
     }
 
-    /// One of them, for as long as what is given back lives. `None`: of somebody who may have all.
+    /// Takes a place until the returned guard is dropped. With `None`, only the total limit applies.
     pub fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Place, Full> {
         let address = address.map(Origin::of);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +142,7 @@ impl Places {
     }
 }
 
-/// Is given back when it is dropped.
+/// A taken place. Dropping it frees the place.
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Places>,
@@ -180,7 +183,7 @@ mod tests {
         let limits = Limits::new(Rate { burst: 1.0, per_second: 0.001 });
         let address = |at: usize| IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + at as u32));
         let (begin, later) = (Instant::now(), Instant::now() + Duration::from_secs(2_000));
-        // All but the last one ask again and again; its bucket is full by then.
+        // All addresses but the last one send another request later. Only the last one's bucket is full by then.
         for at in 0..MOST_ADDRESSES {
             let now = if at + 1 == MOST_ADDRESSES { begin } else { later };
             assert!(limits.take(address(at), now), "{at}");

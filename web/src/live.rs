@@ -1,48 +1,48 @@
-//! What pages are told as it happens.
+//! Events that the browser receives while a page is open.
 
 use crate::indexer::digest::Digest;
 use alloy_primitives::B256;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-/// Ticks that a slow reader may be behind; above that it misses some and is told so.
+/// Most ticks that a slow receiver may lag behind. Beyond that it misses ticks and receives a lag error.
 const MOST_BEHIND: usize = 256;
 
-/// Something that changed what pages show. JSON of it is what the browser is sent.
+/// An event that changes what pages show. The browser receives it as JSON.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Tick {
-    /// A block is written.
+    /// A block was written.
     Block {
-        /// Its number.
+        /// Block number.
         number: u64,
-        /// Its hash.
+        /// Block hash.
         hash: B256,
-        /// Unix milliseconds.
+        /// Block time in Unix milliseconds.
         time_ms: u64,
-        /// Executed.
+        /// Number of executed transactions.
         transactions: u64,
-        /// By all of them.
+        /// Gas used by all transactions.
         gas_used: u64,
-        /// A validator by position in the committee.
+        /// Index of the leader in the committee.
         leader: Option<u64>,
     },
     /// All blocks up to this one are certified.
     Certified {
-        /// The newest of them.
+        /// The newest certified block.
         number: u64,
     },
-    /// Rounds of the DAG came or were decided.
+    /// Rounds of the DAG were added or decided.
     Dag {
-        /// The newest.
+        /// The newest round.
         round: u64,
     },
-    /// The chain of a developer went back.
+    /// A development chain was reverted.
     Reverted,
 }
 
 impl Tick {
-    /// Of a block.
+    /// Returns the tick for a new block.
     pub fn of(digest: &Digest) -> Self {
         Self::Block {
             number: digest.number,
@@ -55,7 +55,7 @@ impl Tick {
     }
 }
 
-/// Hands ticks from the indexer to whoever listens. Cheap to clone.
+/// Broadcasts ticks from the indexer to open pages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Live(broadcast::Sender<Tick>);
 
@@ -66,12 +66,12 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Tells everybody; nobody is fine as well.
+    /// Sends a tick to all receivers. Having no receiver is not an error.
     pub fn send(&self, tick: Tick) {
         let _ = self.0.send(tick);
     }
 
-    /// What comes from now on.
+    /// Subscribes to future ticks.
     pub fn listen(&self) -> broadcast::Receiver<Tick> {
         self.0.subscribe()
     }

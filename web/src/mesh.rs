@@ -1,8 +1,9 @@
-//! Who is connected with whom, and how far apart they are, as the nodes say that this explorer asks. A node knows its own links only, so
-//! further nodes may be asked for theirs. And what the node that is followed says of itself.
+//! The peer graph: which nodes are connected, at which distance, as reported by the nodes that this explorer asks. A
+//! node knows only its own links, so further nodes may be asked for theirs. Also keeps what the followed node reports
+//! about itself.
 //!
-//! Readers cause no load there: however many come, and whether they wait or not, all nodes are asked once and then not again for
-//! [`EVERY`].
+//! Readers cause no load on the nodes. All nodes are asked at most once within [`EVERY`], regardless of how many
+//! readers come and whether they wait for the response.
 
 use crate::indexer::{now_ms, tokens::clean};
 use alloy_primitives::U64;
@@ -18,19 +19,19 @@ use std::{
 };
 use tokio::{sync::Mutex, task};
 
-/// So long an answer is good.
+/// How long a response is reused.
 pub const EVERY: Duration = Duration::from_secs(5);
 
-/// What has not answered by then is said to be silent.
+/// Timeout of a request. A node that exceeds it is shown as silent.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Peers of a node that are kept.
+/// Most peers of a node that are kept.
 const MOST_PEERS: usize = 1_000;
 
-/// Characters of what software calls itself, and of a peer id.
+/// Most characters of a client version or a peer id.
 const MOST_TEXT: usize = 64;
 
-/// See the module. Cheap to clone.
+/// The peer graph; see the module. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Mesh {
     nodes: Vec<Client>,
@@ -38,52 +39,52 @@ pub struct Mesh {
     told: Last<Told>,
 }
 
-/// When nodes were asked last, and what they answered.
+/// Time and result of the last request.
 type Last<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
 
-/// What all nodes said when they were asked last.
+/// Responses of all nodes to the last requests.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
-    /// When, in Unix milliseconds.
+    /// Time of the requests, in Unix milliseconds.
     pub asked_ms: u64,
-    /// By node: first the one that is followed, then the others as they were given.
+    /// One row for each node: first the followed node, then the others in the configured order.
     pub rows: Vec<Row>,
 }
 
-/// What one node said.
+/// Response of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Who it is, by the last of its answers.
+    /// The node's own identity, from its last response.
     pub own: Option<Peer>,
-    /// Whom it has links with; `None`: it did not answer.
+    /// Peers to which the node has links, or `None` if it did not respond.
     pub peers: Option<Vec<Peer>>,
 }
 
-/// What the node that is followed says of itself. What it does not answer is missing.
+/// Facts that the followed node reports about itself. A field is `None` if the node did not answer.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// Its software.
+    /// Client version.
     pub version: Option<String>,
-    /// How many peers it has.
+    /// Number of peers.
     pub peers: Option<u64>,
-    /// How it catches up; nothing within: it is in step.
+    /// Sync progress; `Some(None)` if the node is in sync.
     pub syncing: Option<Option<Progress>>,
-    /// What its execution did since it started.
+    /// Execution statistics since the node started.
     pub statistics: Option<Statistics>,
 }
 
-/// How far a node is that catches up.
+/// Progress of a node that syncs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// Its newest block.
     pub current_block: U64,
-    /// The newest one that it knows of.
+    /// The newest block that it knows of.
     pub highest_block: U64,
 }
 
 impl Mesh {
-    /// Of nodes by the URLs of their RPC, the one that is followed first. Nothing is asked before somebody wants to know.
+    /// Creates the graph from RPC URLs, the followed node first. No request is sent before the first reader asks.
     pub fn new<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Self {
         Self::with_patience(urls, PATIENCE)
     }
@@ -93,14 +94,15 @@ impl Mesh {
         Self { nodes, last: Arc::default(), told: Arc::default() }
     }
 
-    /// What the nodes say, or said not long ago.
+    /// Returns the peers of all nodes, at most [`EVERY`] old.
     pub async fn now(&self) -> Arc<Round> {
         self.at(Instant::now()).await
     }
 
     async fn at(&self, now: Instant) -> Arc<Round> {
         let mesh = self.clone();
-        // In a task: a reader that goes away does not end the round, or whoever comes and goes would begin one each time.
+        // Runs in a task so that a reader who disconnects does not cancel the round. Otherwise readers that come and go
+        // would each start a new one.
         task::spawn(async move { mesh.round(now).await }).await.unwrap_or_default()
     }
 
@@ -111,7 +113,7 @@ impl Mesh {
         shared(&self.last, now, ask).await
     }
 
-    /// What the node that is followed says of itself, or said not long ago.
+    /// Returns facts about the followed node, at most [`EVERY`] old.
     pub async fn told(&self) -> Arc<Told> {
         self.told_at(Instant::now()).await
     }
@@ -135,8 +137,8 @@ impl Mesh {
     }
 }
 
-/// What was asked for not long ago, or is asked for now, by whoever knows what was answered before. Who comes while nodes are asked waits
-/// here, and gets what they answer.
+/// Returns the last result if it is younger than [`EVERY`]; otherwise runs `ask` with the previous result. Callers that
+/// arrive during the request wait here and share its result.
 async fn shared<T, F: Future<Output = T>>(last: &Last<T>, now: Instant, ask: impl FnOnce(Option<Arc<T>>) -> F) -> Arc<T> {
     let mut last = last.lock().await;
     if let Some((began, known)) = &*last
@@ -171,20 +173,20 @@ impl Told {
 }
 
 impl Row {
-    /// Of an answer, cut to size.
+    /// Converts a response, bounded in size.
     fn of(Peers { own, peers }: Peers) -> Self {
         Self { own: own.map(cleaned), peers: Some(peers.into_iter().take(MOST_PEERS).map(cleaned).collect()) }
     }
 }
 
-/// Where a member sits in the committee, if it is there with the key that it has here.
+/// Returns the committee index of a peer, if the committee lists its network key at that index.
 pub fn seat(committee: &Validators, peer: &Peer) -> Option<u64> {
     let index = peer.validator?;
     let validator = committee.validators.get(usize::try_from(index).ok()?)?;
     (validator.network_key == peer.network_key).then_some(index)
 }
 
-/// Strangers chose the texts.
+/// Bounds and cleans the texts, which are untrusted.
 fn cleaned(peer: Peer) -> Peer {
     let version = peer.version.map(|version| clean(&version.chars().take(MOST_TEXT).collect::<String>()));
     let peer_id = peer.peer_id.chars().filter(char::is_ascii_alphanumeric).take(MOST_TEXT).collect();
@@ -212,7 +214,7 @@ mod tests {
         }
     }
 
-    /// A node that answers the so-many-th question if that is told to be answered, and counts them.
+    /// Starts a node that counts requests and answers request number `n` if `answers(n)` is true.
     async fn node(peers: Peers, answers: impl Fn(u64) -> bool + Clone + Send + Sync + 'static) -> (String, Arc<AtomicU64>) {
         let asked = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&asked);
@@ -263,7 +265,7 @@ mod tests {
         let mesh = Mesh::new([url]);
         let begin = Instant::now();
         for _ in 0..50 {
-            // It begins, and is dropped before there is an answer.
+            // Starts a request and drops it before the response.
             assert!(mesh.at(begin).now_or_never().is_none());
             task::yield_now().await;
         }
@@ -273,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_node_is_told_of_by_what_it_was() {
-        // The second one answers once; the third one takes a connection and says nothing.
+        // The second node answers once. The third one accepts a connection and never responds.
         let (well, _) = node(alone(1), |_| true).await;
         let (ill, _) = node(alone(2), |question| question == 0).await;
         let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! What the explorer asks a node for, and what of the answers it reads. Nothing else of a node is known here.
+//! Client for the node's RPC: the requests that the explorer sends and the fields that it reads of each response.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, TransactionReport, Validators};
@@ -8,54 +8,55 @@ use serde_json::{Value, json, value::RawValue};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-/// Requests to the node that wait for an answer at once, of pages and of the indexer each; what is above waits its turn.
+/// Most concurrent requests to the node, for pages and for the indexer each. Further requests wait.
 pub(crate) const MOST_AT_ONCE: usize = 16;
 
-/// What a name costs many times over; a batch of loops ends long before the node's time is up.
+/// Gas limit of a metadata call, many times the cost of reading a name. A batch of endless loops ends long before the
+/// node's timeout.
 const GAS_OF_A_CALL: &str = "0x1e8480";
 
-/// The method that is asked for blocks.
 const BLOCK: &str = "eth_getBlockByNumber";
 
-/// A page does not wait for a node longer.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A node's RPC, for tasks: each request waits on a thread of its own kind.
+/// Async client of a node's RPC. Each request runs on a blocking thread.
 #[derive(Clone, Debug)]
 pub struct Node {
     client: Client,
     turns: Arc<Semaphore>,
 }
 
-/// Why there is no answer.
+/// Error of a request to the node.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The client's reason.
+    /// Error of the RPC client.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A thread that asked is gone.
+    /// The blocking thread ended without a result.
     #[error("a request ended without an answer")]
     Lost,
 }
 
 impl NodeError {
-    /// The node took the request and said no: asking again will not help, and the connection is fine.
+    /// Returns `true` if the node rejected the request for good. A retry would not help, and the connection works.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Client(error) if is_refusal(error))
     }
 
-    /// Asking for a trace again gets no other answer. One that broke off in the middle makes no sense either, so that is no reason.
+    /// Returns `true` if requesting the trace again would not succeed. A truncated response is invalid as well, but is
+    /// worth a retry.
     pub fn is_final(&self) -> bool {
         self.is_refusal() || self.says(Reason::TraceTooLarge)
     }
 
-    /// The node said no for this reason.
+    /// Returns `true` if the node rejected the request for this reason.
     pub fn says(&self, reason: Reason) -> bool {
         matches!(self, Self::Client(ClientError::Refused { refusal, .. }) if refusal.message.contains(reason.phrase()))
     }
 }
 
-/// A no for good. A node that is busy or broken may answer later.
+/// Returns `true` for a permanent rejection. A busy or failing node may answer later.
 fn is_refusal(error: &ClientError) -> bool {
     const FOR_NOW: [ErrorCode; 2] = [ErrorCode::Internal, ErrorCode::LimitExceeded];
     match error {
@@ -65,7 +66,7 @@ fn is_refusal(error: &ClientError) -> bool {
     }
 }
 
-/// The answer is larger than the node sends at once.
+/// Returns `true` if the response exceeds the node's size limit.
 fn has_no_room(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused { refusal, .. } if refusal.code == i64::from(ErrorCode::ResponseTooLarge.number()))
 }
@@ -74,37 +75,37 @@ fn has_no_room(error: &ClientError) -> bool {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Block {
-    /// Blocks before it.
+    /// Block number.
     pub number: U64,
-    /// Of its header.
+    /// Hash of the header.
     pub hash: B256,
-    /// The block before.
+    /// Hash of the parent block.
     pub parent_hash: B256,
-    /// Seconds since 1970.
+    /// Unix time in seconds.
     pub timestamp: U64,
-    /// Whose fee address stands in the header.
+    /// Fee recipient.
     pub miner: Address,
-    /// Of all transactions.
+    /// Gas used by all transactions.
     pub gas_used: U64,
-    /// The most they may use.
+    /// Gas limit of the block.
     pub gas_limit: U64,
-    /// Wei per gas.
+    /// Base fee in wei per gas.
     #[serde(default)]
     pub base_fee_per_gas: U256,
-    /// In RLP.
+    /// Size in bytes, RLP-encoded.
     #[serde(default)]
     pub size: U64,
-    /// Of the state that it leaves.
+    /// State root after the block.
     pub state_root: B256,
-    /// Of its transactions.
+    /// Root of the transactions trie.
     pub transactions_root: B256,
-    /// Of their receipts.
+    /// Root of the receipts trie.
     pub receipts_root: B256,
-    /// What contracts read as randomness.
+    /// Randomness that contracts read as `prevrandao`.
     pub mix_hash: B256,
     /// keccak-256 of the ordering record.
     pub extra_data: Bytes,
-    /// In order.
+    /// Transactions, in order of execution.
     pub transactions: Vec<Transaction>,
 }
 
@@ -112,85 +113,85 @@ pub struct Block {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Transaction {
-    /// Of its bytes.
+    /// Transaction hash.
     pub hash: B256,
-    /// Who signed it.
+    /// Sender.
     pub from: Address,
-    /// `None` for a creation.
+    /// Recipient; `None` for a contract creation.
     pub to: Option<Address>,
-    /// How many the sender had sent before.
+    /// Nonce of the sender.
     pub nonce: U64,
-    /// Wei that come with it.
+    /// Value in wei.
     pub value: U256,
-    /// What the contract is given.
+    /// Calldata, or init code of a contract creation.
     pub input: Bytes,
     /// Gas limit.
     pub gas: U64,
-    /// 0, 1 or 2.
+    /// Transaction type: 0, 1 or 2.
     #[serde(rename = "type", default)]
     pub kind: U64,
-    /// Wei per gas at most.
+    /// Max fee in wei per gas.
     #[serde(default)]
     pub max_fee_per_gas: Option<U256>,
-    /// Of that for the batch's author, at most.
+    /// Max priority fee in wei per gas. The author of the batch receives it.
     #[serde(default)]
     pub max_priority_fee_per_gas: Option<U256>,
 }
 
-/// What became of a transaction.
+/// The receipt of a transaction.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// Which.
+    /// Transaction hash.
     pub transaction_hash: B256,
-    /// 1, or 0 for what was reverted.
+    /// 1 for success, 0 for a revert.
     pub status: U64,
-    /// By this transaction alone.
+    /// Gas used by this transaction.
     pub gas_used: U64,
-    /// Wei per gas that were paid.
+    /// Effective gas price in wei.
     pub effective_gas_price: U256,
-    /// The contract that it made.
+    /// Address of the created contract.
     #[serde(default)]
     pub contract_address: Option<Address>,
-    /// In order.
+    /// Logs, in order.
     pub logs: Vec<Log>,
 }
 
 /// A log of a receipt.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Log {
-    /// The contract that wrote it.
+    /// The contract that emitted it.
     pub address: Address,
-    /// Four at most; the first one names the event.
+    /// At most four topics. The first one identifies the event.
     pub topics: Vec<B256>,
-    /// The rest of its values.
+    /// ABI-encoded values that are not indexed.
     pub data: Bytes,
 }
 
-/// All that the indexer reads of a block.
+/// A block with its receipts and its ordering record.
 #[derive(Clone, Debug)]
 pub struct WholeBlock {
     /// Header and transactions.
     pub block: Block,
-    /// One for each transaction.
+    /// One receipt for each transaction.
     pub receipts: Vec<Receipt>,
-    /// `None` for the genesis block.
+    /// Ordering record; `None` for the genesis block.
     pub ordering: Option<Ordering>,
 }
 
-/// A question to a contract, which changes nothing.
+/// A read-only call of a contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// Who asks; nobody when absent.
+    /// Caller; the node's default if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Address>,
-    /// Who is asked.
+    /// Called contract.
     pub to: Address,
-    /// Wei that would come with it.
+    /// Value in wei.
     pub value: U256,
     /// Selector and arguments.
     pub input: Bytes,
-    /// The most gas it may take; the node's limit when absent.
+    /// Gas limit; the node's limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gas: Option<U64>,
 }
@@ -199,44 +200,44 @@ pub struct Call {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallFrame {
-    /// CALL, DELEGATECALL, STATICCALL, CREATE, CREATE2.
+    /// `CALL`, `DELEGATECALL`, `STATICCALL`, `CREATE` or `CREATE2`.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// Who called.
+    /// Caller.
     #[serde(default)]
     pub from: Address,
-    /// Who was called or made.
+    /// Called or created contract.
     #[serde(default)]
     pub to: Option<Address>,
-    /// Wei that came with it.
+    /// Value in wei.
     #[serde(default)]
     pub value: Option<U256>,
-    /// What it might use.
+    /// Gas limit of the frame.
     #[serde(default)]
     pub gas: U64,
-    /// What it used, calls inside included.
+    /// Gas used, inner calls included.
     #[serde(default)]
     pub gas_used: U64,
-    /// What it was given.
+    /// Calldata or init code.
     #[serde(default)]
     pub input: Bytes,
-    /// What it answered.
+    /// Return data or revert data.
     #[serde(default)]
     pub output: Bytes,
-    /// Why it failed.
+    /// Error of a failed frame.
     #[serde(default)]
     pub error: Option<String>,
-    /// In words of Solidity's `Error(string)`.
+    /// Message of Solidity's `Error(string)`.
     #[serde(default)]
     pub revert_reason: Option<String>,
-    /// What it called.
+    /// Inner calls.
     #[serde(default)]
     pub calls: Vec<CallFrame>,
 }
 
 impl CallFrame {
-    /// It and the calls inside it with their depths, in the order in which they began, so many at most. No recursion: a stranger decides
-    /// how deep.
+    /// Returns the frame and its inner calls with their depths, in the order in which they began, at most `most`.
+    /// Iterative, because the depth is untrusted.
     pub fn in_order(self, most: usize) -> Vec<(u64, Self)> {
         let mut frames = Vec::new();
         let mut stack = vec![(0, self)];
@@ -260,22 +261,23 @@ pub struct TracedTransaction {
 }
 
 impl Node {
-    /// The node at this URL. Nothing is asked before the first request.
+    /// Creates a client for the node at this URL. Sends no request.
     pub fn new(url: &str) -> Self {
         Self { client: Client::with_timeout(url, PATIENCE), turns: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
     }
 
-    /// The same node, asked apart: neither waits for a turn because the other has all of its own.
+    /// Returns a client of this node with its own concurrency limit, so that neither has to wait for the other's
+    /// requests.
     pub fn apart(&self) -> Self {
         Self::new(self.url())
     }
 
-    /// As it was given.
+    /// Returns the configured URL.
     pub fn url(&self) -> &str {
         self.client.transport().url()
     }
 
-    /// One request, on a thread that may wait.
+    /// Runs one request on a blocking thread.
     async fn with<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Client) -> Result<T, ClientError> + Send + 'static,
@@ -290,12 +292,12 @@ impl Node {
         Ok(answer.await.map_err(|_| NodeError::Lost)??)
     }
 
-    /// Any method.
+    /// Sends a request with any method.
     pub async fn ask<T: DeserializeOwned + Send + 'static>(&self, method: &'static str, params: Value) -> Result<T, NodeError> {
         self.with(move |client| client.transport().request(method, params)).await
     }
 
-    /// Several requests at once, each answered or refused on its own.
+    /// Sends a batch. Each request has its own result.
     pub async fn ask_all<T: DeserializeOwned + Send + 'static>(
         &self,
         requests: Vec<Request>,
@@ -303,41 +305,41 @@ impl Node {
         self.with(move |client| client.transport().batch(&requests)).await
     }
 
-    /// The newest executed block and the newest certified one.
+    /// Returns the newest executed block and the newest certified one.
     pub async fn heads(&self) -> Result<Heads, NodeError> {
         self.with(Client::heads).await
     }
 
-    /// The committee.
+    /// Returns the committee.
     pub async fn validators(&self) -> Result<Validators, NodeError> {
         self.with(Client::validators).await
     }
 
-    /// What its ordering did in these rounds.
+    /// Returns the consensus DAG of these rounds.
     pub async fn dag(&self, range: DagRange) -> Result<Dag, NodeError> {
         self.with(move |client| client.dag(range)).await
     }
 
-    /// The chain's id and the hash of its first block: which chain this is.
+    /// Returns the chain id and the hash of the genesis block, which together identify the chain.
     pub async fn identity(&self) -> Result<(u64, B256), NodeError> {
         let chain_id = self.with(Client::chain_id).await?;
         let genesis = self.block_hash(0).await?;
         Ok((chain_id, genesis.ok_or_else(|| nonsense(BLOCK, "there is no block 0"))?))
     }
 
-    /// Whether it is a chain for development, which may go back.
+    /// Returns `true` for a development chain, which may be reverted.
     pub async fn is_development(&self) -> Result<bool, NodeError> {
         let modules: Value = self.ask("rpc_modules", json!([])).await?;
         Ok(modules.get("evm").is_some())
     }
 
-    /// Whether it serves traces.
+    /// Returns `true` if the node serves traces.
     pub async fn has_traces(&self) -> Result<bool, NodeError> {
         let modules: Value = self.ask("rpc_modules", json!([])).await?;
         Ok(modules.get("debug").is_some())
     }
 
-    /// Blocks from `first` on, as many as there are of `count`.
+    /// Returns blocks from `first` on, at most `count`; fewer if the chain is shorter.
     pub async fn whole_blocks(&self, first: u64, count: u64) -> Result<Vec<WholeBlock>, NodeError> {
         self.with(move |client| {
             let requests: Vec<_> = (first..first + count).flat_map(requests).collect();
@@ -350,7 +352,7 @@ impl Node {
                 let ordering: Option<Ordering> = ordering;
                 check_number(block.number, first + blocks.len() as u64)?;
                 if ordering.is_none() && block.number > U64::ZERO {
-                    // How it was ordered is not there yet: the block is read when it is.
+                    // The ordering record is not available yet. The block is read again later.
                     break;
                 }
                 blocks.push(WholeBlock { block, receipts, ordering });
@@ -360,7 +362,7 @@ impl Node {
         .await
     }
 
-    /// A block's hash, if there is such a block.
+    /// Returns the hash of a block, or `None` if it does not exist.
     pub async fn block_hash(&self, number: u64) -> Result<Option<B256>, NodeError> {
         #[derive(Deserialize)]
         struct Named {
@@ -373,33 +375,35 @@ impl Node {
         Ok(Some(block.hash))
     }
 
-    /// The certificate of a block, which may be a later one's.
+    /// Returns the certificate that covers a block. It may belong to a later block.
     pub async fn certificate(&self, number: u64) -> Result<Option<Certificate>, NodeError> {
         self.ask("corniche_getCertificate", json!([quantity(number)])).await
     }
 
-    /// The calls of a block's transactions. Refused where the node serves none or holds the state no more.
+    /// Returns call traces of all transactions of a block. The node rejects this if it serves no traces or has pruned
+    /// the state.
     pub async fn trace_block(&self, number: u64) -> Result<Vec<TracedTransaction>, NodeError> {
         self.ask("debug_traceBlockByNumber", json!([quantity(number), {"tracer": "callTracer"}])).await
     }
 
-    /// The calls of a transaction.
+    /// Returns the call trace of a transaction.
     pub async fn trace(&self, hash: B256) -> Result<CallFrame, NodeError> {
         self.ask("debug_traceTransaction", json!([hash, {"tracer": "callTracer"}])).await
     }
 
-    /// Where a transaction stands.
+    /// Returns the status of a transaction.
     pub async fn status(&self, hash: B256) -> Result<Option<TransactionReport>, NodeError> {
         self.with(move |client| client.transaction_status(hash)).await
     }
 
-    /// A transaction as it was signed, of a block or of the pool. `None` where there is none, and where the bytes are another one's.
+    /// Returns a signed transaction from a block or the pool. `None` if it is unknown, or if the bytes do not match the
+    /// hash.
     pub async fn signed(&self, hash: B256) -> Result<Option<Bytes>, NodeError> {
         let signed: Option<Bytes> = self.ask("eth_getRawTransactionByHash", json!([hash])).await?;
         Ok(signed.filter(|signed| keccak256(signed) == hash))
     }
 
-    /// What an account owns, its next nonce and its code, now.
+    /// Returns the current balance, next nonce and code of an account.
     pub async fn account(&self, address: Address) -> Result<(U256, u64, Bytes), NodeError> {
         let ask = |method| Request { method, params: json!([address, "latest"]) };
         let requests = vec![ask("eth_getBalance"), ask("eth_getTransactionCount"), ask("eth_getCode")];
@@ -411,7 +415,8 @@ impl Node {
         Ok((decode(&balance)?, nonce.to(), decode(&code)?))
     }
 
-    /// What contracts return, now, for a little gas each: strangers wrote them. `None` for a call that fails whenever it is made.
+    /// Calls contracts at the latest block. Contracts are untrusted, so each call has a low gas limit. `None` for a
+    /// call that fails permanently.
     pub async fn calls(&self, calls: Vec<(Address, Bytes)>) -> Result<Vec<Option<Bytes>>, NodeError> {
         let request = |(to, input): &(Address, Bytes)| Request {
             method: "eth_call",
@@ -422,7 +427,7 @@ impl Node {
         let mut found = Vec::with_capacity(calls.len());
         for (request, mut answer) in requests.into_iter().zip(answers) {
             if answer.as_ref().is_err_and(has_no_room) {
-                // A neighbour's answer filled the batch's: alone it may fit.
+                // The response to another call used up the size limit of the batch. This call may fit alone.
                 answer = self.ask_all(vec![request]).await?.pop().unwrap_or(answer);
             }
             found.push(match answer {
@@ -433,18 +438,18 @@ impl Node {
         Ok(found)
     }
 
-    /// What contracts answer, now, each with what it said when it was undone.
+    /// Calls contracts at the latest block and returns each result or revert.
     pub async fn questions(&self, calls: &[Call]) -> Result<Vec<Result<Bytes, ClientError>>, NodeError> {
         let request = |call: &Call| Request { method: "eth_call", params: json!([call, "latest"]) };
         self.ask_all(calls.iter().map(request).collect()).await
     }
 
-    /// The code of an account after a block.
+    /// Returns the code of an account after a block.
     pub async fn code_after(&self, address: Address, block: u64) -> Result<Bytes, NodeError> {
         self.ask("eth_getCode", json!([address, quantity(block)])).await
     }
 
-    /// The code of several accounts, now.
+    /// Returns the current code of several accounts.
     pub async fn codes(&self, addresses: Vec<Address>) -> Result<Vec<Bytes>, NodeError> {
         let request = |address: &Address| Request { method: "eth_getCode", params: json!([address, "latest"]) };
         let requests: Vec<_> = addresses.iter().map(request).collect();
@@ -462,7 +467,7 @@ fn requests(number: u64) -> [Request; 3] {
     ]
 }
 
-/// The node answered with the block that it was asked for.
+/// Checks that the response has the requested block number.
 fn check_number(answered: U64, asked: u64) -> Result<(), ClientError> {
     if answered == U64::from(asked) {
         return Ok(());
@@ -470,7 +475,7 @@ fn check_number(answered: U64, asked: u64) -> Result<(), ClientError> {
     Err(nonsense(BLOCK, &format!("block {answered}, which is not the one that was asked for")))
 }
 
-/// A number as RPC takes it.
+/// Formats a number as an RPC quantity.
 pub fn quantity(number: u64) -> String {
     format!("{number:#x}")
 }

@@ -1,4 +1,4 @@
-//! Every address the explorer answers at, and what stands before all of them: rates, headers, a page for what went wrong.
+//! Router of the explorer, with the middleware for all requests: rate limits, headers, error pages.
 
 use crate::{
     api::{self, problem::Problem},
@@ -25,7 +25,7 @@ mod live;
 
 pub use connections::serve;
 
-/// Nothing of anybody else's is loaded, framed, or run; forms go to ourselves.
+/// Allows no third-party resources, no framing and no inline scripts. Forms may only target this site.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 
@@ -36,7 +36,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::X_FRAME_OPTIONS, "DENY"),
 ];
 
-/// All of it.
+/// Returns the router for pages, API and assets.
 pub fn router(site: Arc<Site>) -> Router {
     Router::new()
         .route(links::HOME, get(pages::home::show))
@@ -60,7 +60,7 @@ pub fn router(site: Arc<Site>) -> Router {
         .route("/assets/{file}", get(assets::serve))
         .fallback(nothing_here)
         .layer(middleware::from_fn_with_state(Arc::clone(&site), guard))
-        // Pages are mostly tags: a fifth of them is left. Streams of events go as they are.
+        // Pages are mostly tags and shrink to a fifth. Event streams are not compressed.
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .with_state(site)
 }
@@ -73,7 +73,7 @@ async fn nothing_here(request: Request) -> Response {
     }
 }
 
-/// Before and after every request.
+/// Middleware around every request: rate limit, halt check, headers.
 async fn guard(
     State(site): State<Arc<Site>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
@@ -81,7 +81,7 @@ async fn guard(
     next: Next,
 ) -> Response {
     let is_asset = request.uri().path().starts_with("/assets/");
-    // Programs are answered JSON, and those that ask how this stands are told even when it does not go on.
+    // API requests receive JSON errors. Assets and the status endpoint work even when the indexer has halted.
     let is_question = api::is_question(&request);
     let is_told = is_asset || request.uri().path() == api::STATUS;
     let method = request.method().clone();

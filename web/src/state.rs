@@ -1,74 +1,76 @@
-//! How the explorer stands: what it follows, how far it is, and why it does not go on. The indexer writes it, every page reads it.
+//! State of the explorer: the followed chain, the indexer's progress and its errors. The indexer writes it; pages read
+//! it.
 
 use crate::words::failure as words;
 use alloy_primitives::B256;
 use corniche_api::{Heads, Validators};
 use std::sync::{PoisonError, RwLock};
 
-/// Why the indexer ended for good.
+/// Reason why the indexer stopped permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
-    /// The database was filled from another chain.
+    /// The database belongs to another chain.
     #[error("{}", words::another_chain(.known, .found))]
     AnotherChain {
-        /// Of the database.
+        /// Chain in the database.
         known: String,
-        /// Of the node.
+        /// Chain of the node.
         found: String,
     },
-    /// A bug of ours ended the indexer.
+    /// A bug in the explorer ended the indexer.
     #[error("{}", words::FAULT)]
     Broken,
-    /// The node has other blocks than the ones that are written, which this chain cannot have.
+    /// The node's blocks differ from the indexed ones although this chain cannot be reverted.
     #[error("{}", words::contradiction(.number))]
     Contradiction {
-        /// The block.
+        /// Number of the block that differs.
         number: u64,
     },
 }
 
-/// See the module.
+/// State of the explorer; see the module.
 #[derive(Debug, Default)]
 pub struct Standing(RwLock<Snapshot>);
 
-/// The standing at one moment.
+/// A copy of the state at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Ticker of the chain's currency.
+    /// Ticker of the chain's native currency.
     pub currency: String,
-    /// The chain's id, once the node was asked.
+    /// Chain id; `None` before the node's first response.
     pub chain_id: Option<u64>,
-    /// The first block's hash.
+    /// Hash of the genesis block.
     pub genesis: Option<B256>,
-    /// A chain for development, which may go back.
+    /// `true` for a development chain, which may be reverted.
     pub development: bool,
-    /// Who orders and signs.
+    /// The validators.
     pub committee: Option<Validators>,
     /// The node's newest blocks.
     pub heads: Option<Heads>,
-    /// Why the node shows no DAG, if it refused.
+    /// Reason why the node serves no DAG data, if it rejected the request.
     pub no_dag: Option<String>,
-    /// What the node's trace of its ordering let go since it started.
+    /// Number of entries that the node's consensus trace dropped since the node started.
     pub dag_dropped: u64,
-    /// The newest block that is written, and its time in Unix milliseconds.
+    /// The newest indexed block, and its time in Unix milliseconds.
     pub indexed: Option<(u64, u64)>,
-    /// The newest block that a certificate covers which is written; the node may know of a newer one.
+    /// The newest block that an indexed certificate covers. The node may know a newer one.
     pub certified: Option<u64>,
-    /// The newest block whose calls were looked for; none where nobody looks for them, or the node was not asked yet whether it tells them.
+    /// The newest block whose traces were indexed. `None` if traces are not indexed, or if it is not yet known whether
+    /// the node serves them.
     pub traced: Option<u64>,
-    /// Why the last turn failed, if it did.
+    /// Error of the last indexer turn, if it failed.
     pub waits: Option<String>,
-    /// Why there will be no other turn.
+    /// Reason why the indexer stopped permanently.
     pub halt: Option<Halt>,
 }
 
 impl Standing {
-    /// Nothing is known but what the operator said.
+    /// Creates the state; only the configured currency is known.
     pub fn new(currency: String) -> Self {
         Self(RwLock::new(Snapshot { currency, ..Snapshot::default() }))
     }
 
-    /// As it is now.
+    /// Returns a copy of the current state.
     pub fn now(&self) -> Snapshot {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -77,7 +79,7 @@ impl Standing {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The node said who it is.
+    /// Sets the identity of the chain.
     pub fn introduced(&self, chain_id: u64, genesis: B256, development: bool, committee: Validators) {
         self.change(|now| {
             (now.chain_id, now.genesis, now.development) = (Some(chain_id), Some(genesis), development);
@@ -85,47 +87,47 @@ impl Standing {
         });
     }
 
-    /// The node said how far it is.
+    /// Sets the node's newest blocks.
     pub fn heads(&self, heads: &Heads) {
         self.change(|now| now.heads = Some(heads.clone()));
     }
 
-    /// The node showed its DAG, and how much of it was let go.
+    /// Sets the number of dropped DAG entries and clears the reason for missing DAG data.
     pub fn dag(&self, dropped: u64) {
         self.change(|now| (now.no_dag, now.dag_dropped) = (None, dropped));
     }
 
-    /// The node shows no DAG.
+    /// Sets the reason why the node serves no DAG data.
     pub fn no_dag(&self, why: String) {
         self.change(|now| now.no_dag = Some(why));
     }
 
-    /// A block is written.
+    /// Sets the newest indexed block.
     pub fn indexed(&self, number: u64, time_ms: u64) {
         self.change(|now| now.indexed = Some((number, time_ms)));
     }
 
-    /// Certificates are written that cover all blocks up to this one; none are once the chain went back.
+    /// Sets the newest block that an indexed certificate covers; `None` after the chain was reverted.
     pub fn certified(&self, number: Option<u64>) {
         self.change(|now| now.certified = number);
     }
 
-    /// Calls inside transactions are written up to this block.
+    /// Sets the newest block whose traces are indexed.
     pub fn traced(&self, number: Option<u64>) {
         self.change(|now| now.traced = number);
     }
 
-    /// A turn went well.
+    /// Clears the error after a successful turn.
     pub fn works(&self) {
         self.change(|now| now.waits = None);
     }
 
-    /// A turn failed, and will be tried again.
+    /// Sets the error of a failed turn. The indexer retries.
     pub fn waits(&self, why: String) {
         self.change(|now| now.waits = Some(why));
     }
 
-    /// There will be no other turn.
+    /// Sets the reason why the indexer stopped permanently.
     pub fn halt(&self, halt: Halt) {
         self.change(|now| now.halt = Some(halt));
     }

@@ -1,6 +1,7 @@
-//! Deploys the counter of `contracts/counter`, changes it, reads it, and meets its error: `deploy COUNTER.wasm`.
+//! Deploys the counter of `contracts/counter`, changes it, reads it, and triggers its error: `deploy COUNTER.wasm`.
 //!
-//! `CORNICHE_KEY` is the sender's private key in hexadecimal digits, `CORNICHE_RPC` a node; `http://127.0.0.1:8545` without it.
+//! `CORNICHE_KEY` is the sender's private key as hex digits. `CORNICHE_RPC` is the URL of a node, by default
+//! `http://127.0.0.1:8545`.
 
 use alloy_sol_types::{SolCall, SolError, sol};
 use corniche_client::{Call, Client, ClientError, Draft, Receipt, Wait};
@@ -21,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let key = EthereumKey::from_hex(&env::var("CORNICHE_KEY")?)?;
     let client = Client::new(env::var("CORNICHE_RPC").unwrap_or("http://127.0.0.1:8545".into()));
 
-    // A module as the compiler wrote it is what a creation takes.
+    // The input of a creation is the module as the compiler wrote it.
     let receipt = sent(&client, &key, &Draft::create(module))?;
     let counter = receipt.contract_address.ok_or("no contract was created")?;
     println!("the counter is at {counter}");
@@ -30,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     sent(&client, &key, &Draft::call(counter, incrementCall {}.abi_encode()))?;
     println!("its number is {}", number(&client, counter)?);
 
-    // What a contract refuses is told apart from what a node refuses.
+    // A revert of the contract is a different error than a rejection by the node.
     let too_much = addCall { added: U256::MAX }.abi_encode();
     match client.call(&Call { to: Some(counter), input: too_much.into(), ..Call::default() }) {
         Err(ClientError::Reverted { data, .. }) => {
@@ -47,7 +48,7 @@ fn number(client: &Client, counter: Address) -> Result<U256, Box<dyn Error>> {
     Ok(numberCall::abi_decode_returns(&client.call(&call)?)?)
 }
 
-/// The receipt of a transaction that succeeded.
+/// Sends a transaction and returns its receipt. Fails if it reverted.
 fn sent(client: &Client, key: &EthereumKey, draft: &Draft) -> Result<Receipt, Box<dyn Error>> {
     let receipt = client.wait(client.send(key, draft)?, Wait::default())?;
     if receipt.status() { Ok(receipt) } else { Err(format!("{} was executed and failed", receipt.transaction_hash).into()) }

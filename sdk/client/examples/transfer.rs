@@ -1,6 +1,7 @@
 //! Sends wei to an account and waits for the receipt: `transfer ACCOUNT WEI`.
 //!
-//! `CORNICHE_KEY` is the sender's private key in hexadecimal digits, `CORNICHE_RPC` a node; `http://127.0.0.1:8545` without it.
+//! `CORNICHE_KEY` is the sender's private key as hex digits. `CORNICHE_RPC` is the URL of a node, by default
+//! `http://127.0.0.1:8545`.
 
 use corniche_client::{Client, Draft, Wait};
 use corniche_crypto::EthereumKey;
@@ -11,7 +12,7 @@ use std::{env, error::Error};
 fn main() -> Result<(), Box<dyn Error>> {
     let [to, wei] = env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "transfer ACCOUNT WEI")?;
     let (to, wei): (Address, U256) = (to.parse()?, wei.parse()?);
-    // Not an argument: everybody on the machine can read those.
+    // Not an argument, because all users of the machine can read arguments.
     let key = EthereumKey::from_hex(&env::var("CORNICHE_KEY")?)?;
     let client = Client::new(env::var("CORNICHE_RPC").unwrap_or("http://127.0.0.1:8545".into()));
 

@@ -1,6 +1,8 @@
-//! Pays one wei, waits until that is final, and shows what the payee has, believing the genesis and nothing else: `verify GENESIS.json ACCOUNT`.
+//! Sends one wei, waits until the transaction is final, and prints the recipient's balance. Trusts only the genesis:
+//! `verify GENESIS.json ACCOUNT`.
 //!
-//! `CORNICHE_KEY` is the sender's private key in hexadecimal digits, `CORNICHE_RPC` a node; `http://127.0.0.1:8545` without it.
+//! `CORNICHE_KEY` is the sender's private key as hex digits. `CORNICHE_RPC` is the URL of a node, by default
+//! `http://127.0.0.1:8545`.
 
 use corniche_client::{Client, Draft, Wait};
 use corniche_crypto::{CommitteeKeys, EthereumKey};
@@ -14,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let key = EthereumKey::from_hex(&env::var("CORNICHE_KEY")?)?;
     let client = Client::new(env::var("CORNICHE_RPC").unwrap_or("http://127.0.0.1:8545".into()));
 
-    // Who signs, with the proofs that they hold their keys: checked once, used for every certificate.
+    // The committee, with proofs of possession. It is checked once and used for every certificate.
     let genesis = Genesis::from_json(&std::fs::read_to_string(genesis)?)?;
     let committee = CommitteeKeys::from_genesis(&genesis)?;
 

@@ -1,4 +1,4 @@
-//! What this chain has and Ethereum has no word for: heads, certificates, what became of a transaction, how a block was ordered.
+//! Methods that Ethereum does not have: heads, certificates, transaction status, ordering of blocks.
 
 use crate::{
     client::{Client, Wait},
@@ -12,18 +12,18 @@ use corniche_types::{B256, Certificate};
 use serde_json::json;
 
 impl Client {
-    /// The newest executed block and the newest certified one.
+    /// Returns the newest executed block and the newest certified one.
     pub fn heads(&self) -> Result<Heads, ClientError> {
         self.ask("corniche_getHeads", json!([]))
     }
 
-    /// Where a transaction stands or how it left, and since when. `None`: the node does not know of it.
+    /// Returns the status of a transaction with the times of its changes; `None` if the node does not know it.
     pub fn transaction_status(&self, hash: B256) -> Result<Option<TransactionReport>, ClientError> {
         self.ask("corniche_getTransactionStatus", json!([hash]))
     }
 
-    /// The certificate that makes a block final, which may be a later block's. `None`: there is none yet. Nothing of it is checked here;
-    /// [`Client::prove`] does that.
+    /// Returns the certificate that makes a block final, which may be that of a later block; `None` if there is none
+    /// yet. The certificate is not checked; use [`Client::prove`] for that.
     pub fn certificate(&self, number: u64) -> Result<Option<Certificate>, ClientError> {
         let method = "corniche_getCertificate";
         let answer: Option<corniche_api::Certificate> = self.ask(method, json!([format!("{number:#x}")]))?;
@@ -33,39 +33,42 @@ impl Client {
             .transpose()
     }
 
-    /// The committee: who orders and signs.
+    /// Returns the committee, whose members order transactions and sign blocks.
     pub fn validators(&self) -> Result<Validators, ClientError> {
         self.ask("corniche_getValidators", json!([]))
     }
 
-    /// The node itself, and whom it is connected with.
+    /// Returns the node's identity and its peers.
     pub fn peers(&self) -> Result<Peers, ClientError> {
         self.ask("corniche_getPeers", json!([]))
     }
 
-    /// How a block was ordered and what was skipped. `None`: there is no such block, or it is block 0.
+    /// Returns how a block was ordered and which transactions were skipped. `None` for block 0 and for unknown blocks.
     pub fn ordering(&self, number: u64) -> Result<Option<Ordering>, ClientError> {
         self.ask("corniche_getOrdering", json!([format!("{number:#x}")]))
     }
 
-    /// What the node's execution did since it started.
+    /// Returns the node's execution statistics since it started.
     pub fn statistics(&self) -> Result<Statistics, ClientError> {
         self.ask("corniche_getStatistics", json!([]))
     }
 
-    /// What running a block took on this node. `None`: there is no such block, or the node keeps nothing of it any more.
+    /// Returns the execution statistics of a block on this node. `None` for unknown blocks, and for old ones that the
+    /// node has dropped.
     pub fn execution(&self, number: u64) -> Result<Option<Execution>, ClientError> {
         self.ask("corniche_getExecution", json!([format!("{number:#x}")]))
     }
 
-    /// What the ordering engine of this validator did in these rounds; a full node refuses.
+    /// Returns the validator's consensus DAG in these rounds. A full node rejects this.
     pub fn dag(&self, range: DagRange) -> Result<Dag, ClientError> {
         self.ask("corniche_getDag", range.params())
     }
 
-    /// Waits until the transaction is in a block and that block is final, shown by a quorum's signature. Answers the block's number and
-    /// the certificate; the receipt tells whether the transaction succeeded. One that was dropped or replaced will not come, which is an
-    /// error at once: [`ClientError::Gone`].
+    /// Waits until the transaction is in a block and that block is final, proven by a quorum's signature. Returns the
+    /// block's number and the certificate; the receipt shows whether the transaction succeeded.
+    ///
+    /// # Errors
+    /// [`ClientError::Gone`], without waiting any longer, if the transaction was dropped or replaced.
     pub fn wait_final(&self, hash: B256, committee: &CommitteeKeys, wait: Wait) -> Result<(u64, Certificate), ClientError> {
         let looked = wait.until(|| match self.transaction_status(hash)?.map(|report| report.status) {
             Some(TransactionStatus::Certified { block_hash, block_number }) => {

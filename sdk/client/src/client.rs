@@ -1,4 +1,4 @@
-//! The client: reading, filling in, signing, submitting, waiting.
+//! The client: read state; fill in, sign and submit transactions; wait for receipts.
 
 use crate::{
     draft::Draft,
@@ -16,68 +16,68 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A receipt as JSON-RPC answers it.
+/// A receipt as returned by JSON-RPC.
 pub type Receipt = TransactionReceipt;
 
-/// One request may take this long, unless told otherwise.
+/// Default timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A node seen by its user. Cheap to clone; clones share connections.
+/// A client of a node. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     transport: Transport,
 }
 
-/// What of a block the client looks at.
+/// The fields of a block that the client uses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Block {
-    /// Blocks before it; the genesis is 0.
+    /// Block number; 0 for the genesis.
     #[serde(deserialize_with = "quantity")]
     pub number: u64,
-    /// keccak-256 of its header.
+    /// keccak-256 of the header.
     pub hash: B256,
-    /// Of the state that it leaves.
+    /// State root after the block.
     pub state_root: B256,
-    /// Seconds since 1970.
+    /// Unix time in seconds.
     #[serde(deserialize_with = "quantity")]
     pub timestamp: u64,
-    /// Wei per gas that its transactions paid at least.
+    /// Base fee in wei per gas.
     pub base_fee_per_gas: U256,
     /// Hashes of the executed transactions.
     pub transactions: Vec<B256>,
 }
 
-/// Wei per gas for a transaction sent now.
+/// Fees in wei per gas for a transaction sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fees {
-    /// At most, tip included.
+    /// Max fee, tip included.
     pub max_fee_per_gas: u128,
-    /// The tip, at most.
+    /// Max priority fee (tip).
     pub max_priority_fee_per_gas: u128,
 }
 
-/// A call that changes nothing.
+/// A read-only call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// Who calls; the zero address when absent.
+    /// Caller; the zero address if absent.
     pub from: Option<Address>,
-    /// `None` is a creation, for estimates.
+    /// Called contract; `None` for a creation, which is only for estimates.
     pub to: Option<Address>,
-    /// Wei that come with it.
+    /// Value in wei.
     pub value: U256,
-    /// What the contract is given: selector and arguments.
+    /// Calldata: selector and arguments.
     pub input: Bytes,
 }
 
-/// How long to wait for something, and how often to look.
+/// Timeout and polling intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// When to give up, counted from the first look.
+    /// Timeout, counted from the first poll.
     pub deadline: Duration,
-    /// The first pause; each later one is half as long again, up to `longest_pause`.
+    /// First pause. Each later one is 1.5 times as long, up to `longest_pause`.
     pub first_pause: Duration,
-    /// No pause is longer.
+    /// Longest pause.
     pub longest_pause: Duration,
 }
 
@@ -89,12 +89,12 @@ impl Default for Wait {
 }
 
 impl Wait {
-    /// The usual pauses with another deadline.
+    /// Default pauses with another timeout.
     pub fn at_most(deadline: Duration) -> Self {
         Self { deadline, ..Self::default() }
     }
 
-    /// Asks until there is an answer; `None` when the deadline passes first. Always asks at least once.
+    /// Polls until there is a result; `None` if the deadline passes first. Polls at least once.
     pub fn until<T>(&self, mut ask: impl FnMut() -> Result<Option<T>, ClientError>) -> Result<Option<T>, ClientError> {
         let started = Instant::now();
         let mut pause = self.first_pause;
@@ -113,67 +113,68 @@ impl Wait {
 }
 
 impl Client {
-    /// A client of the node at this URL. Nothing is sent before the first call.
+    /// Creates a client of the node at this URL. Sends no request.
     pub fn new(url: impl Into<String>) -> Self {
         Self::with_timeout(url, REQUEST_TIMEOUT)
     }
 
-    /// The same with another bound on each request; 30 seconds otherwise.
+    /// Creates a client with another timeout for each request than the default of 30 seconds.
     pub fn with_timeout(url: impl Into<String>, timeout: Duration) -> Self {
         Self { transport: Transport::new(url, timeout) }
     }
 
-    /// For methods this client has no name for, and for batches.
+    /// Returns the transport, for batches and for methods without a function here.
     pub fn transport(&self) -> &Transport {
         &self.transport
     }
 
-    /// The chain's id, which every signed transaction names.
+    /// Returns the chain id.
     pub fn chain_id(&self) -> Result<u64, ClientError> {
         self.number("eth_chainId", json!([]))
     }
 
-    /// Number of the newest executed block.
+    /// Returns the number of the newest executed block.
     pub fn block_number(&self) -> Result<u64, ClientError> {
         self.number("eth_blockNumber", json!([]))
     }
 
-    /// `None` when the chain is not that long yet.
+    /// Returns a block, or `None` if the chain is shorter.
     pub fn block(&self, number: u64) -> Result<Option<Block>, ClientError> {
         self.ask("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))
     }
 
-    /// The newest block that a certificate covers.
+    /// Returns the newest block that a certificate covers.
     pub fn finalized_block(&self) -> Result<Option<Block>, ClientError> {
         self.ask("eth_getBlockByNumber", json!(["finalized", false]))
     }
 
-    /// What an account owns, in wei, on the newest state.
+    /// Returns the balance of an account in wei, at the latest block.
     pub fn balance(&self, address: Address) -> Result<U256, ClientError> {
         self.ask("eth_getBalance", json!([address, "latest"]))
     }
 
-    /// The nonce of the next transaction, counting what waits in the node's pool.
+    /// Returns the nonce of the account's next transaction, including pending ones in the node's pool.
     pub fn nonce(&self, address: Address) -> Result<u64, ClientError> {
         self.number("eth_getTransactionCount", json!([address, "pending"]))
     }
 
-    /// An account's code exactly as it was deployed; empty without one.
+    /// Returns an account's code exactly as deployed; empty if it has none.
     pub fn code(&self, address: Address) -> Result<Bytes, ClientError> {
         self.ask("eth_getCode", json!([address, "latest"]))
     }
 
-    /// What a contract returns, on the newest state.
+    /// Calls a contract at the latest block and returns its return data.
     pub fn call(&self, call: &Call) -> Result<Bytes, ClientError> {
         self.ask("eth_call", json!([call_object(call), "latest"]))
     }
 
-    /// A gas limit with which this succeeds.
+    /// Returns a gas limit with which this call succeeds.
     pub fn estimate_gas(&self, call: &Call) -> Result<u64, ClientError> {
         self.number("eth_estimateGas", json!([call_object(call)]))
     }
 
-    /// Twice the newest base fee plus the tip the node suggests: enough for half a minute of rising fees.
+    /// Returns twice the latest base fee plus the tip that the node suggests. This suffices for half a minute of rising
+    /// fees.
     pub fn fees(&self) -> Result<Fees, ClientError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -186,7 +187,7 @@ impl Client {
         Ok(Fees { max_fee_per_gas: fee.saturating_to(), max_priority_fee_per_gas: tip.saturating_to() })
     }
 
-    /// Fills in what the draft leaves open and signs it. Returns the bytes to send.
+    /// Fills in the missing fields of the draft, signs it and returns the encoded transaction.
     pub fn sign(&self, key: &EthereumKey, draft: &Draft) -> Result<Bytes, ClientError> {
         let from = key.address();
         let or_ask = |given: Option<u64>, ask: &dyn Fn() -> Result<u64, ClientError>| given.map_or_else(ask, Ok);
@@ -213,18 +214,18 @@ impl Client {
         }))
     }
 
-    /// Submits a signed transaction.
+    /// Submits a signed transaction and returns its hash.
     pub fn submit(&self, raw: &Bytes) -> Result<B256, ClientError> {
         self.ask("eth_sendRawTransaction", json!([raw]))
     }
 
-    /// Submits many in one request; each is taken or refused on its own, in order.
+    /// Submits many transactions in one request. Each has its own result, in order.
     pub fn submit_all(&self, raw: &[Bytes]) -> Result<Vec<Result<B256, ClientError>>, ClientError> {
         let request = |raw: &Bytes| Request { method: "eth_sendRawTransaction", params: json!([raw]) };
         self.transport.batch(&raw.iter().map(request).collect::<Vec<_>>())
     }
 
-    /// Fills in, signs and submits. The hash is known before the answer, so that a lost answer loses nothing.
+    /// Fills in, signs and submits a transaction. Computes the hash locally and checks the node's response against it.
     pub fn send(&self, key: &EthereumKey, draft: &Draft) -> Result<B256, ClientError> {
         let raw = self.sign(key, draft)?;
         let hash = keccak256(&raw);
@@ -236,18 +237,18 @@ impl Client {
         Ok(hash)
     }
 
-    /// `None` while the transaction is not in a block.
+    /// Returns the receipt, or `None` while the transaction is not in a block.
     pub fn receipt(&self, hash: B256) -> Result<Option<Receipt>, ClientError> {
         self.ask("eth_getTransactionReceipt", json!([hash]))
     }
 
-    /// Looks for the receipt until it is there or the deadline passes. The receipt may say that the transaction reverted.
+    /// Polls for the receipt until it is available or the deadline passes. The transaction may have reverted.
     pub fn wait(&self, hash: B256, wait: Wait) -> Result<Receipt, ClientError> {
         let receipt = wait.until(|| self.receipt(hash))?;
         receipt.ok_or(ClientError::Deadline { hash, waited: wait.deadline })
     }
 
-    /// A method by its name.
+    /// Sends a request with any method.
     pub(crate) fn ask<R: DeserializeOwned + Send>(&self, method: &str, params: Value) -> Result<R, ClientError> {
         self.transport.request(method, params)
     }

@@ -1,18 +1,20 @@
-//! JSON that is deeper than a parser likes: a trace has two levels for each call, and calls are in each other up to 256 deep.
+//! Parses JSON that is nested deeper than serde_json's limit: a trace has two levels for each call, and calls may be
+//! nested 256 deep.
 
 use serde::de::{DeserializeOwned, Error};
 use std::thread;
 
-/// Two levels for each call, some for what is in and around them. What is deeper is refused, as the parser does by itself.
+/// Most levels: two for each call, and some around and inside them. Deeper JSON is rejected, as by the parser's own
+/// limit.
 const DEEPEST: usize = 600;
 
-/// Of the thread that parses what is deep: 50 KiB a level, many times what a build without optimisation takes.
+/// Stack of the parsing thread: 50 KiB for each level, many times what a build without optimization needs.
 const STACK_BYTES: usize = 32 << 20;
 
-/// Like [`serde_json::from_str`].
+/// Parses like [`serde_json::from_str`], with a deeper limit.
 pub fn parse<R: DeserializeOwned + Send>(text: &str) -> Result<R, serde_json::Error> {
     match serde_json::from_str(text) {
-        // The parser calls it a mistake of syntax when there is too much of it.
+        // The parser reports exceeding its recursion limit as a syntax error.
         Err(error) if error.is_syntax() && nesting(text) <= DEEPEST => {}
         answer => return answer,
     }
@@ -29,7 +31,7 @@ pub fn parse<R: DeserializeOwned + Send>(text: &str) -> Result<R, serde_json::Er
     })
 }
 
-/// Brackets that are open at once, at most.
+/// Returns the largest number of brackets that are open at once.
 fn nesting(text: &str) -> usize {
     let (mut open, mut most, mut quoted, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {

@@ -1,38 +1,38 @@
-//! A transaction as far as its author cares; the client fills in the rest.
+//! An unsigned transaction; the client fills in the missing fields.
 
 use corniche_types::{Address, Bytes, TxKind, U256};
 
-/// What a transaction should do. `None` means "fill this in from the node's answers".
+/// An unsigned transaction. The client asks the node for fields that are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// An account, or the creation of a contract.
+    /// Recipient, or the creation of a contract.
     pub to: TxKind,
-    /// Wei that go with it.
+    /// Value in wei.
     pub value: U256,
-    /// A call's selector and arguments, or a creation's data.
+    /// Calldata, or the init data of a creation.
     pub input: Bytes,
-    /// How many transactions of the sender's came before; `None`: after all that the node knows of.
+    /// Nonce; `None` for the next one after all transactions that the node knows.
     pub nonce: Option<u64>,
-    /// `None`: as much as the node estimates.
+    /// Gas limit; `None` for the node's estimate.
     pub gas_limit: Option<u64>,
-    /// Wei per gas, tip included. `None`: see [`Client::fees`](crate::Client::fees).
+    /// Max fee in wei per gas, tip included. `None`: see [`Client::fees`](crate::Client::fees).
     pub max_fee_per_gas: Option<u128>,
-    /// Wei per gas for whoever proposes it. `None`: what the node suggests.
+    /// Max priority fee in wei per gas, for the proposer. `None` for the node's suggestion.
     pub max_priority_fee_per_gas: Option<u128>,
 }
 
 impl Draft {
-    /// Value to an account.
+    /// Transfers value to an account.
     pub fn transfer(to: Address, value: U256) -> Self {
         Self { value, ..Self::call(to, Bytes::new()) }
     }
 
-    /// A call of a contract.
+    /// Calls a contract.
     pub fn call(to: Address, input: impl Into<Bytes>) -> Self {
         Self::new(TxKind::Call(to), input.into())
     }
 
-    /// The creation of a contract from creation data.
+    /// Creates a contract from init data.
     pub fn create(input: impl Into<Bytes>) -> Self {
         Self::new(TxKind::Create, input.into())
     }

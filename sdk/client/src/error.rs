@@ -1,4 +1,4 @@
-//! Whose fault it was when a call failed.
+//! Errors of the client, by cause.
 
 use corniche_api::ErrorCode;
 use corniche_types::{B256, Bytes};
@@ -6,53 +6,54 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Why a call of the client failed.
+/// Error of a client call.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nothing answered, or the answer did not come through. What was asked may have happened.
+    /// No response, or an incomplete one. The request may have been executed.
     #[error("{url}: {problem}")]
     Unreachable {
-        /// Of the node.
+        /// URL of the node.
         url: String,
-        /// What went wrong on the way.
+        /// Description of the failure.
         problem: String,
     },
-    /// Something answered that is not a node of ours.
+    /// The response is invalid.
     #[error("{method}: the answer makes no sense: {problem}")]
     Nonsense {
-        /// What was asked.
+        /// Method of the request.
         method: String,
-        /// What is wrong with the answer.
+        /// Description of what is invalid.
         problem: String,
     },
-    /// The node said no. Asking the same again gets the same answer until the state changes.
+    /// The node rejected the request. It will reject the same request again until the state changes.
     #[error("{method}: {refusal}")]
     Refused {
-        /// What was asked.
+        /// Method of the request.
         method: String,
-        /// In the node's words.
+        /// The node's error.
         refusal: Refusal,
     },
-    /// A call or an estimate reverted. The data is what the contract returned, usually an ABI-encoded error.
+    /// A call or an estimate reverted. The data is the contract's return data, usually an ABI-encoded error.
     #[error("{message}")]
     Reverted {
-        /// In the node's words.
+        /// The node's message.
         message: String,
-        /// What the contract returned.
+        /// Revert data.
         data: Bytes,
     },
-    /// The node's answers do not prove what they claim. It lies, or is on another network than the genesis at hand.
+    /// The node's responses do not prove its claim. It is faulty or dishonest, or belongs to another chain than the
+    /// genesis.
     #[error("block {number} is not proven: {problem}")]
     Unproven {
-        /// The block in question.
+        /// Number of the block.
         number: u64,
-        /// What does not hold.
+        /// Description of the failed check.
         problem: String,
     },
-    /// No receipt within the time given. The transaction may still be executed.
+    /// No receipt within the deadline. The transaction may still be executed.
     #[error("transaction {hash} has no receipt after {waited:?}; it may still come")]
     Deadline {
-        /// The transaction.
+        /// Transaction hash.
         hash: B256,
         /// The deadline.
         waited: Duration,
@@ -60,31 +61,31 @@ pub enum ClientError {
     /// The transaction left the pool and will not be executed.
     #[error("transaction {hash} will not come: {reason}")]
     Gone {
-        /// The transaction.
+        /// Transaction hash.
         hash: B256,
-        /// In the node's words.
+        /// The node's reason.
         reason: String,
     },
-    /// The draft cannot be signed as it is.
+    /// The draft is incomplete or invalid.
     #[error("cannot sign: {0}")]
     Unsignable(String),
 }
 
-/// The error object of a JSON-RPC answer.
+/// The error object of a JSON-RPC response.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct Refusal {
-    /// One of [`corniche_api::ErrorCode`].
+    /// Numeric value of a [`corniche_api::ErrorCode`].
     pub code: i64,
-    /// A sentence for people; its phrases are geth's.
+    /// Message, with geth's phrases.
     pub message: String,
-    /// With a revert, what the contract returned.
+    /// Revert data, if the call reverted.
     #[serde(default)]
     pub data: Option<Value>,
 }
 
 impl Refusal {
-    /// The error that a caller of `method` gets.
+    /// Converts it to the error of a request with `method`.
     pub(crate) fn into_error(self, method: &str) -> ClientError {
         let reverted = self.code == i64::from(ErrorCode::Reverted.number());
         let data = self.data.as_ref().and_then(Value::as_str).and_then(|text| text.parse::<Bytes>().ok());

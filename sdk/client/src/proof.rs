@@ -1,4 +1,4 @@
-//! Proof that a block is final, from the genesis alone: nothing the node says is believed.
+//! Proofs of finality from the genesis alone. The node is not trusted.
 
 use crate::{client::Client, error::ClientError};
 use alloy_consensus::Header;
@@ -8,15 +8,18 @@ use corniche_crypto::{CommitteeKeys, FinalBlock};
 use corniche_types::{Address, B256, Certificate, header_hash};
 use serde_json::json;
 
-/// The most blocks between the one in question and the certified one.
+/// Most headers between a block and the certified descendant.
 const LONGEST_CHAIN: u64 = 4_096;
 
 impl Client {
-    /// Checks that a quorum of the committee signed this block or a descendant of it. Returns the certificate, or `None`
-    /// while there is none.
+    /// Checks that a quorum of the committee signed this block or a descendant of it. Returns the certificate, or
+    /// `None` if none exists yet.
     ///
-    /// The certificate is asked for and its signatures checked; then the headers from the certified block down to this one
-    /// are hashed here, each naming its parent. An answer that does not fit is [`ClientError::Unproven`].
+    /// Fetches the certificate and checks its signatures. Then hashes the headers from the certified block down to this
+    /// one, each of which must contain its parent's hash.
+    ///
+    /// # Errors
+    /// [`ClientError::Unproven`] if a response fails a check.
     pub fn prove(&self, number: u64, hash: B256, committee: &CommitteeKeys) -> Result<Option<Certificate>, ClientError> {
         let unproven = |problem: String| ClientError::Unproven { number, problem };
         let Some(certificate) = self.certificate(number)? else { return Ok(None) };
@@ -33,8 +36,8 @@ impl Client {
         }
     }
 
-    /// What an account and its slots hold in the newest certified block, every value of it shown: that the block is final as
-    /// [`Client::prove`] shows it, the rest by paths in the state's tree.
+    /// Returns an account and its slots at the newest certified block, with proof: the block is final as in
+    /// [`Client::prove`], and the values are proven by paths in the state tree.
     pub fn prove_account(
         &self,
         address: Address,
@@ -43,7 +46,7 @@ impl Client {
     ) -> Result<(ProvenAccount, Header), ClientError> {
         let HeadBlock { number, hash, .. } = self.heads()?.certified;
         let unproven = |problem: String| ClientError::Unproven { number, problem };
-        // Block 0 has no certificate; who knows the genesis has no need to ask.
+        // Block 0 has no certificate; it is known from the genesis.
         self.prove(number, hash, committee)?.ok_or_else(|| unproven("it has no certificate".into()))?;
         let header = self.header(number, hash)?;
         if header_hash(&header) != hash {
@@ -55,7 +58,7 @@ impl Client {
         Ok((account, header))
     }
 
-    /// What the node answers when it is asked for this header. Whether it is the one, the caller finds out.
+    /// Returns the node's response for this header. The caller must check its hash.
     fn header(&self, number: u64, hash: B256) -> Result<Header, ClientError> {
         let block: Option<Block<B256>> = self.transport().request("eth_getBlockByHash", json!([hash, false]))?;
         let missing = || ClientError::Unproven { number, problem: format!("the node does not have block {hash}") };

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 over HTTP: one call, or a batch answered whole.
+//! JSON-RPC 2.0 over HTTP: single requests and batches.
 
 use crate::{
     deep,
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The most bytes of an answer that are read.
+/// Most bytes of a response.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
-/// One call of a batch.
+/// A request of a batch.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its name.
+    /// Method name.
     pub method: &'static str,
-    /// An array.
+    /// Parameters, as a JSON array.
     pub params: Value,
 }
 
-/// Sends requests to one URL over kept-alive connections. Cheap to clone; clones share the connections.
+/// Sends requests to one URL over persistent connections. Cheap to clone; clones share the connections.
 #[derive(Clone, Debug)]
 pub struct Transport {
     agent: ureq::Agent,
@@ -46,7 +46,7 @@ struct Answer<'a> {
 }
 
 impl Transport {
-    /// `timeout` bounds each request, from connecting to the last byte of the answer.
+    /// `timeout` limits each request, from connecting to the last byte of the response.
     pub fn new(url: impl Into<String>, timeout: Duration) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(timeout))
@@ -57,12 +57,12 @@ impl Transport {
         Self { agent: config.into(), url: url.into() }
     }
 
-    /// As it was given.
+    /// Returns the configured URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// One call.
+    /// Sends a single request.
     pub fn request<R: DeserializeOwned + Send>(&self, method: &str, params: impl Serialize) -> Result<R, ClientError> {
         let nonsense = |problem: String| ClientError::Nonsense { method: method.to_owned(), problem };
         let envelope = Envelope { jsonrpc: "2.0", id: 1, method, params };
@@ -72,7 +72,7 @@ impl Transport {
         decode(answer, method)
     }
 
-    /// Many calls in one request; the answers are in the order of `requests`, whatever order they came in.
+    /// Sends a batch. The results are in the order of `requests`, in whichever order the responses came.
     pub fn batch<R: DeserializeOwned + Send>(&self, requests: &[Request]) -> Result<Vec<Result<R, ClientError>>, ClientError> {
         if requests.is_empty() {
             return Ok(Vec::new());
@@ -88,7 +88,7 @@ impl Transport {
         let body = serde_json::to_vec(&envelopes).map_err(|error| ClientError::Unsignable(error.to_string()))?;
         let text = self.post("batch", &body)?;
         if text.trim_start().starts_with('{') {
-            // The node refused the batch as a whole.
+            // The node rejected the whole batch.
             let answer: Answer<'_> = serde_json::from_str(&text).map_err(|error| nonsense(error.to_string()))?;
             return Err(decode::<Value>(answer, "batch").err().unwrap_or_else(|| nonsense("not an array".into())));
         }

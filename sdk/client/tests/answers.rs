@@ -1,4 +1,4 @@
-//! The client against a node double that answers what it is told to: right, wrong, half, or nothing.
+//! Tests the client with a fake node whose responses are right, wrong, incomplete or missing.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
 
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// A node that answers each request body with what `answer` makes of it.
+/// Starts a fake node whose responses are computed by `answer`.
 fn node(answer: impl Fn(&Value) -> String + Send + 'static) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -25,7 +25,7 @@ fn node(answer: impl Fn(&Value) -> String + Send + 'static) -> Client {
     Client::with_timeout(url, Duration::from_secs(5))
 }
 
-/// One request on each connection.
+/// Serves one request for each connection.
 fn serve(mut stream: TcpStream, answer: &impl Fn(&Value) -> String) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! A light check of finality: what a node double claims is believed only as far as a quorum signed it.
+//! Tests of finality proofs: claims of a fake node are accepted only if a quorum signed them.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
 
@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// Four validators, the blocks 1 to 3, and whatever a node says about them.
+/// Four validators and the blocks 1 to 3.
 struct Chain {
     genesis: Genesis,
     keys: Vec<BlsSecretKey>,
@@ -66,7 +66,7 @@ impl Chain {
         self.headers[number - 1].hash_slow()
     }
 
-    /// Block 3, signed by these validators.
+    /// Returns a certificate of block 3 with these signers.
     fn certificate(&self, signers: &[u16]) -> Certificate {
         let (epoch, height, hash) = (Epoch(0), Height(3), self.hash(3));
         let (committee_hash, fault_model) = (self.genesis.committee_hash(), self.genesis.fault_model());
@@ -83,10 +83,10 @@ impl Chain {
         }
     }
 
-    /// A node that serves this certificate and these headers.
+    /// Starts a fake node with this certificate and these headers.
     fn node(&self, certificate: Option<&Certificate>, headers: &[Header]) -> Client {
         let certificate = json!(certificate.map(corniche_api::Certificate::from));
-        // Under the right hashes, so that a wrong header is a lie.
+        // Served under the hashes of the right headers, so that a wrong header is a false claim.
         let by_hash: Vec<_> = self.headers.iter().map(Header::hash_slow).zip(headers.to_vec()).collect();
         serve(move |request| match request["method"].as_str().unwrap() {
             "corniche_getCertificate" => certificate.clone(),
@@ -196,7 +196,7 @@ fn another_networks_certificate_proves_nothing() {
 #[test]
 fn a_certificate_of_a_block_that_calls_itself_another_proves_nothing() {
     let mut chain = Chain::new();
-    // All four sign it, and it is the hash of a header; but the header is of block 2.
+    // All four validators sign it, and it is the hash of a header; but the header has number 2.
     chain.headers[2].number = 2;
     let client = chain.node(Some(&chain.certificate(&[0, 1, 2, 3])), &chain.headers);
     let problem = unproven(client.prove(2, chain.hash(2), &chain.committee()));
@@ -207,7 +207,7 @@ fn a_certificate_of_a_block_that_calls_itself_another_proves_nothing() {
 fn an_account_is_shown_from_the_genesis_on() {
     let mut chain = Chain::new();
     let (rich, account) = (Address::repeat_byte(1), Account { nonce: 7, balance: U256::from(5), ..Account::default() });
-    // A state of one account: its leaf is the root.
+    // A state with one account: its leaf is the root.
     let key = TreeKey::account(&rich);
     let value = proof::account_value(&account);
     let terminal = Terminal::Leaf { key: key.0, value_hash: proof::value_hash(&value) };
@@ -249,13 +249,13 @@ fn an_account_is_shown_from_the_genesis_on() {
         lying[field] = lie;
         refused(serve(lying, &chain.headers), "proof");
     }
-    // The right account in another state, which nobody signed.
+    // The right account in another state, which no validator signed.
     let mut headers = chain.headers.clone();
     headers[2].state_root = B256::repeat_byte(9);
     refused(serve(answer, &headers), "hashes to");
 }
 
-/// The root of a state that holds this account and nothing else: the leaf itself, as any proof against the wrong root tells.
+/// Returns the root of a state with only this account: the leaf itself. Any proof against a wrong root reveals it.
 fn root_of(holder: &Address, value: &[u8]) -> B256 {
     let key = TreeKey::account(holder);
     let path = Proof { siblings: Vec::new(), terminal: Terminal::Leaf { key: key.0, value_hash: proof::value_hash(value) } };

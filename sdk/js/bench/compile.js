@@ -1,4 +1,5 @@
-// Writes token.json from Token.sol: `npm install --no-save solc@0.8.37 && node bench/compile.js`. It is needed only after a change of the source.
+// Compiles Token.sol to token.json: `npm install --no-save solc@0.8.37 && node bench/compile.js`. Necessary only after
+// a change of the source.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import solc from 'solc';

@@ -1,9 +1,10 @@
-// What a development chain costs a suite of tests: going back to a snapshot (a fixture before each test), and a lone transfer until its receipt.
+// Measures what a development chain costs a test suite: reverting to a snapshot (a fixture before each test), and a
+// single transfer until its receipt.
 //
-//   CORNICHE_BIN=… node bench/dev.js
+// CORNICHE_BIN=… node bench/dev.js
 //
-// HEIGHT blocks below the snapshot (10,000), TIMES going back and TIMES transfers (50). One request at a time over one connection; a receipt is
-// asked for until it is there. With DATA, a directory, the chain stays there, and waits for the disk.
+// HEIGHT: blocks below the snapshot (10,000). TIMES: reverts and transfers (50). One request at a time over one
+// connection; the receipt is polled. With DATA, a directory, the chain is stored there, and waits for the disk.
 
 import { Peer } from './nodes.js';
 
@@ -30,7 +31,7 @@ try {
   await revert(`${height} blocks up`);
   await report('transfer to receipt after that', transfer);
 
-  /** As a fixture does: go back, remember, and change something in between. */
+  /** As a fixture does: reverts, takes a new snapshot, and changes something in between. */
   async function revert(where) {
     let id = await call('evm_snapshot');
     await report(`revert and snapshot, ${where}`, async () => {

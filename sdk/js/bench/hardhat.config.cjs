@@ -1,2 +1,2 @@
-// What 'hardhat node' needs to find.
+// 'hardhat node' requires this file.
 module.exports = {};

@@ -1,4 +1,4 @@
-// The nodes that are compared: how each is started, and what its process uses.
+// The compared nodes: how each is started, and its resource usage.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,21 +16,21 @@ const HERTZ = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }))
 export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
 const geth = process.env.GETH;
 
-/** By name: the command that serves JSON-RPC on a port of this machine, in the mode in which a transaction is executed at once. */
+/** Commands by name. Each serves JSON-RPC on a local port, in the mode that executes a transaction at once. */
 export const COMMANDS = {
-  // With DATA, a directory that stays, it waits for the disk.
+  // With DATA, a persistent directory, it waits for the disk.
   corniche: (port) => [corniche, 'dev', '--port', port, '--no-explorer', ...(process.env.DATA ? ['--data', process.env.DATA] : [])],
   anvil: (port) => [resolve('@foundry-rs/anvil-linux-amd64/bin/anvil'), '--port', port, '--silent'],
   hardhat: (port) => [process.execPath, resolve('hardhat/internal/cli/bootstrap'), 'node', '--port', port],
-  // Its data lies in memory, as that of the others does.
+  // Its data is in memory, like that of the others.
   geth: (port) => [geth, '--dev', '--http', '--http.port', port, '--ipcdisable', '--verbosity', '0'],
 };
 
-/** Those that can be had here. */
+/** Names of the nodes that are available here. */
 export const available = Object.keys(COMMANDS).filter((name) => name !== 'geth' || (geth && existsSync(geth)));
 
 export class Peer {
-  /** Starts one and waits until it answers; `startMs` is how long that took. */
+  /** Starts a node and waits until it responds; `startMs` is the duration. */
   static async start(name) {
     const port = await freePort();
     const [command, ...flags] = COMMANDS[name](port).map(String);
@@ -59,13 +59,13 @@ export class Peer {
     return result;
   }
 
-  /** Seconds of processor time of all its threads so far. */
+  /** Processor time of all threads so far, in seconds. */
   processor() {
     const fields = readFileSync(`/proc/${this.child.pid}/stat`, 'utf8').split(') ')[1].split(' ');
     return (Number(fields[11]) + Number(fields[12])) / HERTZ;
   }
 
-  /** MiB: now, or with 'VmHWM' the most it ever had. */
+  /** Memory in MiB: current, or the peak with 'VmHWM'. */
   memory(which = 'VmRSS') {
     return Number(readFileSync(`/proc/${this.child.pid}/status`, 'utf8').match(new RegExp(`^${which}:\\s+(\\d+)`, 'm'))[1]) / 1024;
   }

@@ -1,9 +1,10 @@
-// The node beside anvil, hardhat and geth, one after the other, in one run: processor time of the node for each request, and rates beside it.
+// Compares the node with anvil, hardhat and geth in one run: processor time of the node for each request, and rates.
 //
-//   CORNICHE_BIN=… GETH=… npm run peers [-- names]
+// CORNICHE_BIN=… GETH=… npm run peers [-- names]
 //
-// `corniche load` asks all of them. It runs on the same cores as the node that it asks and costs about as much, so rates say less than
-// processor time does. RUN_SECONDS of each measurement (5), ROUNDS over all nodes (3; medians), TRANSFERS (3,000).
+// `corniche load` sends the requests to all of them. It runs on the same cores as the node and costs about as much, so
+// rates are less meaningful than processor time. RUN_SECONDS: duration of each measurement (5). ROUNDS: rounds over all
+// nodes (3; medians are shown). TRANSFERS: number of transfers (3,000).
 
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -18,16 +19,16 @@ const rounds = Number(process.env.ROUNDS ?? 3);
 const transfers = Number(process.env.TRANSFERS ?? 3_000);
 const CONNECTIONS = 32;
 const LOGS = 1_000;
-/** Requests per second at which nobody is busy. */
+/** Rate at which no node is saturated, in requests a second. */
 const LOW_RATE = 100;
 const LOW_TRANSFERS = 20;
 
-/** The first account that anvil, hardhat and `corniche dev` give money to. */
+/** The first account that anvil, hardhat and `corniche dev` fund. */
 const owner = privateKeyToAccount('0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80');
 const receiver = `0x${'77'.repeat(20)}`;
 const tokenAbi = abi('erc20');
 
-/** What `corniche load` reports, and whether all was done. */
+/** Returns the report of `corniche load`, and whether it completed. */
 function load(peer, ...flags) {
   return new Promise((resolve, reject) =>
     execFile(corniche, ['load', '--json', '--rpc', peer.url, ...flags.map(String)], (error, stdout, stderr) => {
@@ -37,10 +38,10 @@ function load(peer, ...flags) {
   );
 }
 
-/** A token with a thousand logs, and what to ask about it. */
+/** Creates a token with a thousand logs, and returns the requests about it. */
 async function prepare(peer) {
   const chainId = Number(await peer.call('eth_chainId'));
-  // geth's own account owns everything there.
+  // geth funds only its own account.
   if (peer.name === 'geth') {
     const [from] = await peer.call('eth_accounts');
     await settled(peer, await peer.call('eth_sendTransaction', { from, to: owner.address, value: numberToHex(parseEther('100000')) }));
@@ -55,7 +56,7 @@ async function prepare(peer) {
   for (let index = 0; index < LOGS; index += 1) {
     const call = encodeFunctionData({ abi: tokenAbi, functionName: 'transfer', args: [receiver, 1n] });
     last = await send({ to: token, data: call, gas: 100_000n });
-    // Some lose their way when many wait.
+    // Some nodes lose transactions when many are pending.
     if (index % 50 === 49) await settled(peer, last);
   }
   const { blockNumber: toBlock } = await settled(peer, last);
@@ -83,7 +84,7 @@ async function settled(peer, hash) {
   throw new Error(`${peer.name}: no receipt of ${hash}`);
 }
 
-/** One node, from start to end: numbers by the name of their row. */
+/** Measures one node from start to end. Returns numbers by row name. */
 async function round(name) {
   const rows = {};
   const peer = await Peer.start(name);
@@ -105,7 +106,7 @@ async function round(name) {
     const { latencyMs } = await load(peer, '--rate', LOW_TRANSFERS, '--seconds', 2 * seconds, '--senders', 4);
     rows[`transfer to receipt at ${LOW_TRANSFERS}/s: p50 ms`] = latencyMs.p50;
     rows[`transfer to receipt at ${LOW_TRANSFERS}/s: p99 ms`] = latencyMs.p99;
-    // Some strand what many send at once, and nothing after it is executed either: that comes last.
+    // Last, because some nodes get stuck when many senders send at once, and execute nothing afterwards.
     for (const senders of [1, 16]) {
       const before = peer.processor();
       const { complete, executed, transfersPerSecond } = await load(peer, '--count', transfers, '--senders', senders, '--timeout', 60).catch((error) => {

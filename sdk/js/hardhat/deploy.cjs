@@ -1,4 +1,4 @@
-// What `hardhat run` runs: a deployment, and the address for whoever started it.
+// The script for `hardhat run`: deploys a contract and prints its address.
 const hre = require('hardhat');
 
 async function main() {

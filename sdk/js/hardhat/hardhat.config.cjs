@@ -1,4 +1,4 @@
-// A project of hardhat's as people have them, without a compiler: the test puts the artifacts where one would.
+// A typical hardhat project without a compiler: the test provides the artifacts.
 require('@nomicfoundation/hardhat-ignition-ethers');
 
 const { RPC, KEYS, PROJECT } = process.env;

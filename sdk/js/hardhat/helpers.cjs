@@ -1,4 +1,4 @@
-// hardhat's network-helpers, each once: https://hardhat.org/hardhat-network-helpers.
+// Calls each of hardhat's network-helpers once: https://hardhat.org/hardhat-network-helpers.
 
 const assert = require('node:assert/strict');
 const hre = require('hardhat');
@@ -51,7 +51,7 @@ async function main() {
   assert.deepEqual([await provider.getBalance(stranger), await provider.getTransactionCount(stranger)], [0n, 0]);
   assert.equal(await time.latest(), now + 9000);
 
-  // What they are mostly there for: each test begins where its fixture ended.
+  // Their main use: each test starts from the state after its fixture.
   let times = 0;
   async function fixture() {
     times += 1;

@@ -1,4 +1,4 @@
-// The stations that happen inside hardhat. The test asks for one after the other.
+// The stations that run inside hardhat. The test requests them one after the other.
 const assert = require('node:assert/strict');
 const hre = require('hardhat');
 const { buildModule } = require('@nomicfoundation/hardhat-ignition/modules');
@@ -8,9 +8,9 @@ const supply = ethers.parseEther('1000000');
 const request = (method, ...params) => network.provider.send(method, params);
 let owner, friend, stranger, other, token, multicall;
 
-/** What is the same for every client. */
+/** Checks that all clients share. */
 const shared = import('../lib/traces.js');
-/** For a Multicall3: a call of the token, which may fail. */
+/** A call of the token for Multicall3, which may fail. */
 const part = (name, ...args) => ({ target: token.target, allowFailure: true, callData: token.interface.encodeFunctionData(name, args) });
 
 const sendTokens = async (to, amount) => (await token.transfer(to.address, amount)).wait();
@@ -51,7 +51,7 @@ const stations = {
   },
 
   async deploy() {
-    // The test deployed one with `hardhat run`. Ignition deploys another, and calls it in a second step.
+    // The test deployed one token with `hardhat run`. Ignition deploys another, and calls it in a second step.
     const artifact = await hre.artifacts.readArtifact('Token');
     const module = buildModule('Tokens', (m) => {
       const deployed = m.contract('Token', artifact, ['Cornice', 'CRN', supply]);
@@ -62,7 +62,7 @@ const stations = {
     const config = { blockPollingInterval: 50, requiredConfirmations: 1 };
     ({ deployed: token } = await hre.ignition.deploy(module, { config }));
     assert.match(await ethers.provider.getCode(token), /^0xeff00000/);
-    // What it wrote down is enough to go on where it stopped: nothing is deployed twice.
+    // Its journal is enough to resume: nothing is deployed twice.
     const again = await hre.ignition.deploy(module, { config });
     assert.equal(again.deployed.target, token.target);
   },
@@ -164,7 +164,7 @@ const stations = {
     const nested = await multicall.aggregate3([part('name'), part('transfer', owner.address, 1n)]);
     await nested.wait();
     assertNestedTraced(await traced(nested.hash), { from: owner.address, token: token.target, abi });
-    // A call that nobody sent.
+    // A call without a transaction.
     const { to, data } = await token.transfer.populateTransaction(owner.address, 1n);
     const tried = await request('debug_traceCall', { from: stranger.address, to, data }, 'latest', CALL_TRACER);
     assertRevertTraced(tried, { from: stranger.address, token: token.target, abi });

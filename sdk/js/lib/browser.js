@@ -1,4 +1,4 @@
-// Pages in a real browser: a server on this machine, and Chromium.
+// Pages in a real browser: a local server and Chromium.
 
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -8,12 +8,12 @@ import { chromium } from 'playwright-core';
 
 const browser = process.env.CHROMIUM ?? find('chromium', 'chromium-browser', 'google-chrome');
 
-/** Why there is no browser here, or false. */
+/** Reason why no browser is available, or false. */
 export const missing = browser ? false : 'there is no Chromium: install one, or set CHROMIUM to its path';
 
 const TYPES = { '': 'text/html', '.js': 'text/javascript', '.json': 'application/json', '.wasm': 'application/wasm' };
 
-/** The page of a site, whose files are given by their paths. Browser and site go with the test. */
+/** Opens the page of a site with these files, by path. Browser and server are stopped after the test. */
 export async function open(t, files) {
   const server = createServer(({ url }, response) => {
     if (files[url] === undefined) return response.writeHead(404).end();
@@ -25,7 +25,7 @@ export async function open(t, files) {
   return visit(t, `http://127.0.0.1:${server.address().port}/`);
 }
 
-/** A page of somebody else's. `extension` is a script that runs before any of the page's own. */
+/** Opens a page at any URL. `extension` is a script that runs before the page's own scripts. */
 export async function visit(t, url, extension) {
   const running = await chromium.launch({ executablePath: browser });
   t.after(() => running.close());

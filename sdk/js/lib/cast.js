@@ -1,10 +1,10 @@
-// Foundry's `cast`, one process for each command.
+// Runs Foundry's `cast`, one process for each command.
 
 import { execFile, spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
-/** The binary: CAST, or what npm brings for Linux on x86-64; undefined elsewhere. */
+/** Path of the binary: CAST, or the npm package for Linux on x86-64; otherwise undefined. */
 export const binary = process.env.CAST ?? brought();
 
 function brought() {
@@ -17,12 +17,12 @@ function brought() {
 }
 
 export class Cast {
-  /** `home` is a directory without a configuration of the user's. */
+  /** `home` is a directory without any user configuration. */
   constructor(rpc, home) {
     this.env = { PATH: process.env.PATH, HOME: home, NO_COLOR: '1', ETH_RPC_URL: rpc, ETH_RPC_TIMEOUT: '60' };
   }
 
-  /** What a command prints. A failure's message is what it prints as error. */
+  /** Returns the output of a command. If it fails, the error message is its error output. */
   run(...args) {
     const { env } = this;
     return new Promise((resolve, reject) =>
@@ -37,15 +37,15 @@ export class Cast {
     return JSON.parse(await this.run(...args, '--json'));
   }
 
-  /** A request in the node's words. */
+  /** Sends a request and returns the node's raw result. */
   async rpc(method, ...params) {
     return JSON.parse(await this.run('rpc', '--raw', method, JSON.stringify(params)));
   }
 
-  /** A command that does not end by itself: its lines, and `end`. */
+  /** Starts a command that does not end by itself. Returns its lines, and `end`. */
   watch(rpc, ...args) {
     const child = spawn(binary, args.map(String), { env: { ...this.env, ETH_RPC_URL: rpc }, stdio: ['ignore', 'pipe', 'inherit'] });
-    // The iterator, not the interface: what comes before somebody asks is kept.
+    // The iterator, unlike the interface, buffers lines that are not read yet.
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     return { lines, end: () => child.kill() };
   }

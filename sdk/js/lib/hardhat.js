@@ -1,5 +1,5 @@
-// hardhat with the project in ../hardhat, against a chain's first node. A process of its own, because a network belongs to its
-// configuration; its compiler is not needed, for the contracts are not Solidity.
+// Runs hardhat with the project in ../hardhat against a chain's first node, in its own process, because a network
+// belongs to its configuration. Its compiler is not needed, because the contracts are not Solidity.
 
 import { execFile, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const here = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
-/** `keys`: of the accounts that it signs for, with commas between them; `'remote'` where the node signs. */
+/** `keys`: private keys of its accounts, separated by commas; `'remote'` if the node signs. */
 export function hardhat(network, keys) {
   const cwd = here('hardhat');
   const env = {
@@ -21,13 +21,13 @@ export function hardhat(network, keys) {
     KEYS: keys,
   };
   return {
-    /** Runs a script of the project to its end, and answers what it printed. */
+    /** Runs a script of the project to its end, and returns its output. */
     async run(script) {
       const flags = ['--config', env.HARDHAT_CONFIG, 'run', '--no-compile', here(`hardhat/${script}`), '--network', 'corniche'];
       const { stdout } = await execute(here('node_modules/.bin/hardhat'), flags, { cwd, env });
       return stdout;
     },
-    /** Starts one that goes on, and is sent messages. */
+    /** Starts a script that keeps running and receives messages. */
     start: (script) => fork(here(`hardhat/${script}`), { cwd, env }),
   };
 }

@@ -1,7 +1,7 @@
-// Random requests from the document that a node serves: parameters that its schemas allow, such that are off by a little, and such
-// that nobody in good faith would send. A seed repeats the choices.
+// Random requests from the node's own document: with parameters that the schemas allow, with slightly wrong ones, and
+// with hostile ones. A seed makes the choices repeatable.
 
-/** mulberry32: enough for choices, and repeatable. */
+/** mulberry32: a small, repeatable generator. */
 export class Random {
   constructor(seed) {
     this.state = seed | 0;
@@ -32,13 +32,16 @@ const HUGE = ['0x10000000000000000', `0x${'f'.repeat(32)}`, `0x${'f'.repeat(64)}
 const TEXTS = ['', '0x', 'x', 'latest', 'LATEST', 'null', '0', '-1', '٣', '\u0000', '\ud800', '𝕏'.repeat(50), '"', '\\', '%s%n', '__proto__', '../../etc/passwd', 'a'.repeat(5000)];
 const NUMBERS = [0, -0, -1, 1.5, 1e21, 1e308, -1e308, 5e-324, 2 ** 31, 2 ** 32, 2 ** 53, 2 ** 64, 2 ** 128];
 
-/** Requests for the methods of one document. `corpus` holds what its chain has: `addresses`, `hashes`, `calls`, `bytes`, `codes`, `slots`, `filters`. */
+/**
+ * Requests for the methods of one document. `corpus` has data of the chain: `addresses`, `hashes`, `calls`, `bytes`,
+ * `codes`, `slots`, `filters`.
+ */
 export class Requests {
   constructor(document, corpus, random) {
     Object.assign(this, { document, corpus, random });
   }
 
-  /** A request without its id, and how good it is: 'valid', 'near' or 'hostile'. */
+  /** Returns a request without id, and its kind: 'valid', 'near' or 'hostile'. */
   next() {
     const { random } = this;
     const method = random.of(this.document.methods);
@@ -51,7 +54,7 @@ export class Requests {
 
   parameters({ name: method, params }) {
     const { random } = this;
-    // What the second is depends on the first; the schema says so only in words.
+    // The second parameter depends on the first, which the schema expresses only in its description.
     if (method === 'eth_subscribe') {
       return random.of([['newHeads'], ['logs'], ['logs', this.value(params[1].schema.anyOf[0])], ['newPendingTransactions', true], ['syncing'], ['corniche_dag']]);
     }
@@ -60,7 +63,7 @@ export class Requests {
     return given.map(({ name, required, schema }) => (required || random.chance(90) ? this.value(schema, name) : null));
   }
 
-  /** What a schema allows. `name` is what it is for, which says more than its type. */
+  /** Returns a value that a schema allows. `name` is the parameter's name, which is more specific than its type. */
   value(schema, name = '', depth = 0, of = undefined) {
     const { random } = this;
     if (schema.$ref) {
@@ -85,7 +88,7 @@ export class Requests {
         return schema.pattern ? `0x${random.hex(Number(schema.pattern.match(/\{(\d+)\}/)?.[1] ?? 4))}` : random.of(TEXTS);
       default: {
         const made = this.object(schema, depth + 1, of);
-        // A block or a range: what the schema has behind its "not".
+        // Either a block or a range: the schema expresses this with "not".
         if (of === 'LogFilter' && made.blockHash) delete made.fromBlock && delete made.toBlock;
         return made;
       }
@@ -103,7 +106,7 @@ export class Requests {
     return Object.fromEntries(members);
   }
 
-  /** What of a type there really is; undefined for types that are made of others. */
+  /** Returns an existing value of a type; undefined for composed types. */
   meaningful(type, name) {
     const { random, corpus } = this;
     switch (type) {
@@ -120,7 +123,7 @@ export class Requests {
         return random.chance(80) ? this.spoilt(random.of(corpus.bytes)) : `0x${random.hex(2 * random.below(100))}`;
       case 'Quantity':
         if (['filter', 'subscription'].includes(name)) return random.of([...corpus.filters, '0x1']);
-        // What costs time is kept within reason: nobody learns anything from waiting.
+        // Slow requests are limited, because waiting tests nothing.
         if (name === 'type') return random.of(['0x0', '0x1', '0x2']);
         if (name === 'last') return random.of(['0x1', '0x10', '0x20']);
         return random.chance(70) ? random.of(QUANTITIES) : `0x${random.of('123456789abcdef')}${random.hex(random.below(12))}`;
@@ -130,14 +133,14 @@ export class Requests {
       case 'BlockName':
         return random.chance(40) ? random.of(['latest', 'latest', 'pending', 'earliest', '0x1']) : undefined;
       case 'Call':
-        // One in which everything fits is not found by chance.
+        // A consistent call is unlikely at random.
         return random.chance(50) ? { ...random.of(corpus.calls) } : undefined;
       default:
         return undefined;
     }
   }
 
-  /** Mostly as it is; else with a byte changed, cut off, or with more behind. */
+  /** Returns the value unchanged in most cases, else with a changed byte, truncated, or extended. */
   spoilt(hex) {
     const { random } = this;
     if (hex.length < 6 || random.chance(60)) return hex;
@@ -145,7 +148,7 @@ export class Requests {
     return random.of([`${hex.slice(0, at)}${random.hex(2)}${hex.slice(at + 2)}`, hex.slice(0, at), `${hex}${random.hex(2)}`]);
   }
 
-  /** With one thing that is not right, somewhere. */
+  /** Changes one part of the parameters so that it is wrong. */
   off(params) {
     const { random } = this;
     const whole = structuredClone(params);
@@ -153,7 +156,7 @@ export class Requests {
     if (whole.length > 0 && random.chance(10)) return whole.slice(0, -1);
     const holder = [whole];
     let place = [holder, 0];
-    // Down some way to what is changed.
+    // Descends to the changed part.
     for (;;) {
       const here = place[0][place[1]];
       const keys = here !== null && typeof here === 'object' ? Object.keys(here) : [];
@@ -192,7 +195,7 @@ export class Requests {
     return random.of([without, { ...value, more: 1 }, { ...value, ['__proto__']: [] }, Object.entries(value), null]);
   }
 
-  /** The text of a request, or the request, that no library sends. */
+  /** Returns a request, or its text, that no library would send. */
   hostile(method, params) {
     const { random } = this;
     const awful = () => random.of([...TEXTS, ...NUMBERS, ...HUGE, null, true, [], {}, nested(200), Array(3000).fill('0x1'), { '': { '': {} } }]);
@@ -203,7 +206,7 @@ export class Requests {
       () => ({ method: method.name, params: Array.from({ length: random.below(6) }, awful) }),
       () => ({ method: method.name, params: awful() }),
       () => ({ method: random.of([method.name.toUpperCase(), `${method.name} `, method.name.replace('_', '.'), awful()]), params }),
-      // The rest is text, for what JSON.stringify would never write.
+      // The rest is text that JSON.stringify would never produce.
       () => `${text.slice(0, at)}${random.of(['\u0000', '}', ']', '"', ',', '\\', '{', '1e999', '\u00ff'])}${text.slice(at)}`,
       () => text.slice(0, at),
       () => text.replace('"params":', '"params":[],"params":'),

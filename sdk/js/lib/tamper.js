@@ -1,6 +1,9 @@
-// What a node may say instead of the truth: the truth with one byte of it changed. Runs in the page as well.
+// False responses of a node: the true one with one changed byte. Also runs in the page.
 
-/** This answer with another bit in each byte of each of its hexadecimal texts, with a byte more or less, and without each of its parts. */
+/**
+ * Yields this response with one bit changed in each byte of each hex text, with a byte more or less, and without each
+ * of its parts.
+ */
 export function* tampered(answer) {
   yield* inside(answer, (changed) => changed, '');
 }
@@ -11,7 +14,7 @@ function* inside(value, put, path) {
       const digit = (parseInt(value[at], 16) ^ 1).toString(16);
       yield { path: `${path}[${at}]`, lie: put(value.slice(0, at) + digit + value.slice(at + 1)) };
     }
-    // Of short numbers that would be other spellings of the same.
+    // For short numbers this would be only another spelling.
     if (value.length < 10) return;
     yield { path: `${path} cut`, lie: put(value.slice(0, -2)) };
     yield { path: `${path} longer`, lie: put(`${value}00`) };

@@ -1,4 +1,4 @@
-// The tour that every client makes: the same stations in the same order, each in the client's own words.
+// The tour of every client: the same stations in the same order, each with the client's own functions.
 
 import assert from 'node:assert/strict';
 import { parseEther } from 'viem';
@@ -8,11 +8,11 @@ import { story, underEveryEngine } from '../../../testnet/e2e/lib/network.js';
 export { until } from '../../../testnet/e2e/lib/until.js';
 export * from './traces.js';
 
-/** The contract of the tour, with errors of its own. Its constructor takes a name, a symbol and `supply`. */
+/** The contract of the tour, which has custom errors. The constructor takes a name, a symbol and `supply`. */
 export const token = { abi: abi('erc20'), bytecode: bytecode('erc20') };
 export const supply = parseEther('1000000');
 
-/** What each client does. Later stations build on earlier ones. */
+/** Stations of the tour. Later ones depend on earlier ones. */
 export const STATIONS = [
   'accounts',
   'fees',
@@ -33,9 +33,9 @@ export const STATIONS = [
 ];
 
 /**
- * A test of one client under every engine. `visit({ network, node, keys, accounts, serves, t })` answers what the client does at each
- * station, or a sentence that says why it does nothing there; a station that is forgotten is a failure. `serves(method)` tells
- * whether the node has a method. `skip` says why the client cannot be had here, if it cannot.
+ * Tests one client under every engine. `visit({ network, node, keys, accounts, serves, t })` returns a function for
+ * each station, or a sentence with the reason to skip it; a missing station is a failure. `serves(method)` is true if
+ * the node has a method. `skip` is the reason if the client is not available here.
  */
 export function tour(client, visit, { skip = false } = {}) {
   underEveryEngine(`the tour with ${client}`, { timeout: 120_000, skip }, async (t, engine) => {

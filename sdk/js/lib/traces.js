@@ -1,12 +1,12 @@
-// What the call tracer has to say of transactions that every client sent, whatever words it asked in.
+// Checks of call traces, which do not depend on the client.
 
 import assert from 'node:assert/strict';
 import { decodeErrorResult, parseAbi } from 'viem';
 
-/** What `call` trace asks for: geth's tracer of calls, with their logs. */
+/** Options of the `call` trace: geth's call tracer, with logs. */
 export const CALL_TRACER = { tracer: 'callTracer', tracerConfig: { withLog: true } };
 
-/** Where every genesis has one, and what of it the tour calls. */
+/** Address of the Multicall3 in every genesis, and the functions that the tour calls. */
 export const MULTICALL3 = '0xcA11bde05977b3631167028862bE2a173976CA11';
 export const MULTICALL3_SIGNATURES = [
   'function aggregate3((address target, bool allowFailure, bytes callData)[] calls) payable returns ((bool success, bytes returnData)[] returnData)',
@@ -15,7 +15,7 @@ export const MULTICALL3_SIGNATURES = [
 
 const same = (one, other) => assert.equal(one.toLowerCase(), other.toLowerCase());
 
-/** A transfer of tokens that went through: one frame, and the log that its receipt has, too. */
+/** Checks the trace of a successful token transfer: one frame, and the same log as in the receipt. */
 export function assertTransferTraced(trace, { from, token, receipt }) {
   assert.deepEqual([trace.type, trace.value, trace.error, trace.calls], ['CALL', '0x0', undefined, undefined]);
   same(trace.from, from);
@@ -25,7 +25,7 @@ export function assertTransferTraced(trace, { from, token, receipt }) {
   assert.deepEqual(trace.logs, [{ address: address.toLowerCase(), topics: [...topics], data, position: '0x0' }]);
 }
 
-/** One that its sender, who owns nothing, sent all the same: why it failed stands in the output, and its logs are gone. */
+/** Checks the trace of a transfer from an account without tokens: the output has the error, and there are no logs. */
 export function assertRevertTraced(trace, { from, token, abi }) {
   assert.deepEqual([trace.type, trace.error, trace.logs], ['CALL', 'execution reverted', undefined]);
   same(trace.from, from);
@@ -34,7 +34,7 @@ export function assertRevertTraced(trace, { from, token, abi }) {
   assert.deepEqual([errorName, args[0].toLowerCase(), args[1]], ['ERC20InsufficientBalance', from.toLowerCase(), 0n]);
 }
 
-/** A Multicall3's `aggregate3` of two calls of a token, of which the second may fail and does: two frames inside, and the failure in the second. */
+/** Checks the trace of Multicall3's `aggregate3` with two calls of a token: two inner frames, of which the second one fails. */
 export function assertNestedTraced(trace, { from, token, abi }) {
   same(trace.from, from);
   same(trace.to, MULTICALL3);

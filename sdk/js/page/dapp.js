@@ -1,14 +1,14 @@
-// A page that knows its visitor's wallet as `window.ethereum` only, and uses it with ethers.
+// A page that uses its visitor's wallet through `window.ethereum` and ethers.
 
 import { BrowserProvider, Contract, ContractFactory } from 'ethers';
 import { Wallet } from './wallet.js';
 
-/** What an extension does before the page's own code runs. */
+/** Acts like a browser extension, before the page's own code. */
 window.install = (key) => void (window.ethereum = new Wallet(key));
 
 const ask = (method, ...params) => window.ethereum.request({ method, params });
 const provider = () => new BrowserProvider(window.ethereum, undefined, { pollingInterval: 50, cacheTimeout: -1 });
-/** What may leave the page: a rejection as its fields. */
+/** Converts a rejection to an object that can leave the page. */
 const outcome = (promise) =>
   promise.then(
     (result) => ({ result }),

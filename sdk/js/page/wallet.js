@@ -1,5 +1,5 @@
-// A browser wallet with viem inside: an EIP-1193 provider as extensions put it into pages. It trusts the page, where another would ask
-// its owner, and knows no network until it is told one.
+// A browser wallet based on viem: an EIP-1193 provider like those of extensions. It trusts the page instead of asking
+// its owner, and knows no network until one is added.
 
 import { createWalletClient, defineChain, http, numberToHex, publicActions } from 'viem';
 import { privateKeyToAccount } from 'viem/accounts';
@@ -64,7 +64,7 @@ export class Wallet {
     return this.#chosen;
   }
 
-  /** Asks of a network what MetaMask asks: a currency of 18 decimals, and a node that says the same chain id. */
+  /** Checks a network like MetaMask: a currency with 18 decimals, and a node with the same chain id. */
   async #add({ chainId, chainName, nativeCurrency, rpcUrls }) {
     const asked = (holds, message) => {
       if (!holds) throw new ProviderError(INVALID_PARAMETERS, message);

@@ -1,4 +1,4 @@
-// Foundry's cast, which is alloy underneath: https://getfoundry.sh/cast
+// Foundry's cast, which is based on alloy: https://getfoundry.sh/cast
 
 import assert from 'node:assert/strict';
 import { encodeAbiParameters, getContractAddress } from 'viem';
@@ -30,7 +30,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
   const send = (...args) => cast.json('send', ...by(owner), ...args);
   const transferTokens = (to, amount) => send(address, 'transfer(address,uint256)', to.address, amount);
   const tokensOf = (account, ...more) => cast.json('call', address, 'balanceOf(address)(uint256)', account.address, ...more);
-  /** For a Multicall3: a call of the token, which may fail. */
+  /** A call of the token for Multicall3, which may fail. */
   const part = async (signature, ...args) => `(${address},true,${await cast.run('calldata', signature, ...args)})`;
 
   return {
@@ -105,7 +105,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
       const [symbol, failure, balance] = results.map(([, data]) => data);
       assert.deepEqual(await cast.json('decode-abi', 'symbol()(string)', symbol), ['CRN']);
       assert.equal(BigInt(balance), 1000n);
-      // Who calls is the Multicall3 itself, which owns nothing.
+      // The caller is Multicall3 itself, which owns no tokens.
       const named = await cast.json('decode-error', '--sig', 'ERC20InsufficientBalance(address,uint256,uint256)', failure);
       assert.deepEqual(named.map(String), [MULTICALL3, '0', '1']);
       const funds = await cast.run('call', MULTICALL3, 'getEthBalance(address)(uint256)', friend.address);
@@ -117,7 +117,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
       const { accessList, gasUsed } = await cast.json('access-list', '--from', owner.address, ...attempt);
       assert.deepEqual(accessList.map((entry) => entry.address), [address]);
       assert.ok(accessList[0].storageKeys.length >= 2, 'the balances of both');
-      // cast asks for the list itself when `--access-list` names none.
+      // cast requests the list itself if `--access-list` has no value.
       for (const given of [[JSON.stringify(accessList)], []]) {
         const receipt = await send(...attempt, '--access-list', ...given);
         assert.equal(receipt.status, '0x1');
@@ -210,7 +210,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
           ...['send', '--async', ...by(friend), '--nonce', nonce, '--gas-limit', 21_000],
           ...['--gas-price', fee, '--priority-gas-price', fee / 2n, to.address, '--value', value],
         );
-      // Behind a gap they wait until they are replaced.
+      // After a nonce gap, transactions are pending until they are replaced.
       const waiting = [await submit(first + 1, stranger, 1, price), await submit(first + 2, stranger, 2, price)];
       assert.equal((await cast.rpc('eth_getTransactionByHash', waiting[0])).blockHash, null);
       await assert.rejects(submit(first + 1, stranger, 3, price), /replacement transaction underpriced/);
@@ -241,7 +241,7 @@ const visit = ({ network, node, keys, accounts, serves }) => {
           const parts = [await part('name()'), await part('transfer(address,uint256)', owner.address, 1)];
           const nested = await send(MULTICALL3, AGGREGATE3, `[${parts}]`);
           assertNestedTraced(await traced(nested.transactionHash), { from: owner.address, token: address, abi });
-          // A call that nobody sent.
+          // A call without a transaction.
           const call = { from: stranger.address, to: address, data: await cast.run('calldata', ...failing.slice(1)) };
           const tried = await cast.rpc('debug_traceCall', call, 'latest', CALL_TRACER);
           assertRevertTraced(tried, { from: stranger.address, token: address, abi });

@@ -1,5 +1,4 @@
-// The ABI that a contract carries in its code: found by the package in what is deployed, and nothing that a stranger may put there harms
-// whoever looks.
+// The ABI in a contract's code: the package finds it in deployed code, and hostile content causes no harm.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -45,14 +44,14 @@ test('the ABI in a contract', { timeout: 120_000 }, async (t) => {
     for (const silent of [plain(wasm('counter')), carrying(wasm('counter'), '[]', 'name.of.another')]) {
       assert.equal(await client.contractAbi({ address: await deploy(bytesToHex(silent)) }), null);
     }
-    // As the repository's own contracts are built.
+    // Built like the contracts of this repository.
     const counter = await client.contractAbi({ address: await deploy(bytesToHex(wasm('counter'))) });
     assert.deepEqual(counter.map(({ name }) => name), abi('counter').map(({ name }) => name));
     assert.equal(await client.contractAbi({ address: zeroAddress }), null);
     assert.equal(await client.contractAbi({ address: owner.address }), null);
   });
 
-  /** What is found in this code, whatever it is. */
+  /** Returns the ABI in this code, which may be invalid. */
   const found = (code) => contractAbi({ ...client, request: async () => code }, { address: zeroAddress });
 
   await step('code that is not what it should be', async () => {
@@ -69,7 +68,7 @@ test('the ABI in a contract', { timeout: 120_000 }, async (t) => {
     }
     const damaged = compressed(abi);
     for (let length = 10; length < damaged.length; length += 2) await assert.rejects(found(damaged.slice(0, length)), InterfaceError);
-    // A few hundred bytes that would become 64 MiB.
+    // A few hundred bytes that decompress to 64 MiB.
     await assert.rejects(found(compressed(new Uint8Array(64 << 20))), /unpacks to more than/);
     await assert.rejects(found(`0x${'00'.repeat((1 << 20) + 1)}`), InterfaceError);
     await assert.rejects(found(bytesToHex(carrying(EMPTY, [0x5b, 0xff, 0xfe, 0x5d]))), /not UTF-8/);
@@ -90,7 +89,7 @@ test('the ABI in a contract', { timeout: 120_000 }, async (t) => {
     for (const broken of ['', '[', '[]]', 'undefined', '['.repeat(200_000)]) assert.throws(() => readAbi(broken), InterfaceError);
     assert.throws(() => readAbi(`[]${' '.repeat(LONGEST_ABI)}`), /at most/);
     assert.doesNotThrow(() => readAbi(JSON.stringify(taking(deep(16)))));
-    // What is beside what an ABI has is left behind, and so is what would be more than a field.
+    // Unknown fields of an item are dropped, and so are those that would change its prototype.
     const [item] = readAbi('[{"type":"error","name":"E","inputs":[],"__proto__":{"polluted":1},"constructor":7,"more":[]}]');
     assert.deepEqual(item, { type: 'error', name: 'E', inputs: [] });
     assert.equal({}.polluted ?? item.polluted, undefined);

@@ -1,4 +1,4 @@
-// What tools for tests ask of a development chain, in viem's words and in those of hardhat's network-helpers.
+// Requests of test tools to a development chain, with viem and with hardhat's network-helpers.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -44,7 +44,7 @@ for (const mode of ['hardhat', 'anvil']) {
     await client.mine({ blocks: 1 });
     assert.equal((await client.getBlock()).baseFeePerGas, parseGwei('40'));
 
-    // A fixture: deploy, remember, change, go back; who listens is told what is gone.
+    // A fixture: deploy, snapshot, change, revert. Subscribers are notified of removed logs.
     const deployed = await client.waitForTransactionReceipt({
       hash: await client.deployContract({ ...token, account: owner, args: ['Token', 'TOK', supply] }),
     });
@@ -68,7 +68,8 @@ for (const mode of ['hardhat', 'anvil']) {
     await client.revert({ id });
     assert.equal(await balance(), 0n);
     assert.equal((await client.getBlock()).hash, fixed.hash);
-    // Going back ends what is under way with a block, which goes with the others; a listener may be told of it.
+    // A revert ends a transaction in progress with a block, which is reverted as well. A subscriber may be notified of
+    // it.
     await until('what is gone is told of', () => logs.length === 2 && heads.at(-1).hash === fixed.hash);
     assert.deepEqual([logs[0].removed, logs[1].removed, logs[1].blockHash], [false, true, moved.blockHash]);
     const [gone, ...others] = await client.getFilterChanges({ filter });
@@ -80,7 +81,7 @@ for (const mode of ['hardhat', 'anvil']) {
     await until('and so is what takes its place', () => logs.length === 3 && BigInt(heads.at(-1).number) === blockNumber);
     assert.equal(logs[2].removed, false);
 
-    // What a contract owns, it can be made to spend.
+    // Tokens of a contract can be spent by impersonation.
     await client.setBalance({ address: contract.address, value: parseEther('1') });
     const fund = await client.writeContract({ ...contract, account: owner, functionName: 'transfer', args: [contract.address, 5n] });
     await client.waitForTransactionReceipt({ hash: fund });
@@ -102,7 +103,7 @@ for (const mode of ['hardhat', 'anvil']) {
 }
 
 test("hardhat's network-helpers", async (t) => {
-  // They look at what the node calls itself before anything else.
+  // The helpers check the client version first.
   const network = await Network.dev({ flags: ['--client-version', 'HardhatNetwork/corniche'] });
   t.after(() => network.down());
   assert.match(await hardhat(network, 'remote').run('helpers.cjs'), /all of them helped/);

@@ -22,7 +22,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
   const multicall = new Contract(MULTICALL3, MULTICALL3_SIGNATURES, wallet);
   let deployed;
 
-  /** For a Multicall3: a call of the token, which may fail. */
+  /** A call of the token for Multicall3, which may fail. */
   const part = (name, ...args) => ({ target: deployed.target, allowFailure: true, callData: deployed.interface.encodeFunctionData(name, args) });
   const sendTokens = async (to, amount) => (await deployed.transfer(to.address, amount)).wait();
   const refused = (request, code) => assert.rejects(request, (error) => isError(error, code));
@@ -88,7 +88,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
     },
 
     async multicall() {
-      // ethers brings none of its own; its users take the contract as one like any other.
+      // ethers has no built-in multicall; its users call the contract like any other.
       const calls = [part('symbol'), part('transfer', friend.address, 1n), part('balanceOf', friend.address)];
       const results = await multicall.aggregate3.staticCall(calls);
       assert.deepEqual(results.map(({ success }) => success), [true, false, true]);
@@ -96,7 +96,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       const { interface: coder } = deployed;
       assert.deepEqual([...coder.decodeFunctionResult('symbol', symbol)], ['CRN']);
       assert.deepEqual([...coder.decodeFunctionResult('balanceOf', balance)], [1000n]);
-      // Who calls is the Multicall3 itself, which owns nothing.
+      // The caller is Multicall3 itself, which owns no tokens.
       const { name, args } = coder.parseError(failure);
       assert.deepEqual([name, ...args], ['ERC20InsufficientBalance', MULTICALL3, 0n, 1n]);
       assert.equal(await multicall.getEthBalance(friend.address), await provider.getBalance(friend.address));
@@ -117,7 +117,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       const first = { blockOverrides: { number: toQuantity(head + 5) }, calls: [by(wallet, 'transfer', stranger.address, 3n)] };
       const second = { calls: [by(stranger, 'balanceOf', stranger.address), by(stranger, 'transfer', wallet.address, 4n)] };
       const blocks = await provider.send('eth_simulateV1', [{ blockStateCalls: [first, second] }, 'latest']);
-      // Those between the head and the one that was named are there, too.
+      // Blocks between the head and the given number are included.
       assert.deepEqual(blocks.map(({ number }) => Number(number) - head), [1, 2, 3, 4, 5, 6]);
       const [[moved], [asked, refusal]] = blocks.slice(-2).map(({ calls }) => calls);
       assert.deepEqual([moved.status, moved.logs.length], ['0x1', 1]);
@@ -139,7 +139,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       await assert.rejects(poor.transfer.staticCall(wallet.address, 1n), saysWhy);
       await assert.rejects(poor.transfer.estimateGas(wallet.address, 1n), saysWhy);
       await assert.rejects(poor.transfer(wallet.address, 1n), saysWhy);
-      // Whoever sends it all the same gets a receipt that says so.
+      // With a gas limit it is sent nevertheless, and the receipt shows the failure.
       const sent = await poor.transfer(wallet.address, 1n, { gasLimit: 200_000n });
       await assert.rejects(sent.wait(), (error) => isError(error, 'CALL_EXCEPTION') && error.receipt.status === 0);
     },
@@ -169,7 +169,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
     },
 
     async filters() {
-      // What `on` does over HTTP: ethers asks for logs block by block.
+      // `on` over HTTP: ethers requests logs block by block.
       const heard = next(deployed, deployed.filters.Transfer(null, friend.address));
       await heardBy(provider);
       const receipt = await sendTokens(friend, 6n);
@@ -194,7 +194,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
     },
 
     async batch() {
-      // ethers sends what is asked within 10 ms as one batch, unless told otherwise.
+      // ethers combines requests within 10 ms into a batch by default.
       const sizes = [];
       const note = ({ action, payload }) => action === 'sendRpcPayload' && sizes.push([payload].flat().length);
       await provider.on('debug', note);
@@ -215,7 +215,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
       const fees = { maxFeePerGas, maxPriorityFeePerGas };
       const twice = { maxFeePerGas: maxFeePerGas * 2n, maxPriorityFeePerGas: maxPriorityFeePerGas * 2n };
       const send = (nonce, value, more) => sender.sendTransaction({ nonce, to: stranger.address, value, gasLimit: 21_000n, ...more });
-      // Behind a gap they wait until they are replaced.
+      // After a nonce gap, transactions are pending until they are replaced.
       const waiting = [await send(first + 1, 1n, fees), await send(first + 2, 2n, fees)];
       assert.equal((await provider.getTransaction(waiting[0].hash)).blockNumber, null);
       await refused(send(first + 1, 3n, fees), 'REPLACEMENT_UNDERPRICED');
@@ -243,7 +243,7 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
           const nested = await multicall.aggregate3([part('name'), part('transfer', wallet.address, 1n)]);
           await nested.wait();
           assertNestedTraced(await traced(nested.hash), { from: wallet.address, token: deployed.target, abi });
-          // A call that nobody sent.
+          // A call without a transaction.
           const call = { from: stranger.address, to: failing.to, data: failing.data };
           const tried = await provider.send('debug_traceCall', [call, 'latest', CALL_TRACER]);
           assertRevertTraced(tried, { from: stranger.address, token: deployed.target, abi });
@@ -252,12 +252,12 @@ tour('ethers', ({ network, node, keys, accounts, serves, t }) => {
   };
 });
 
-/** What the next event of this kind says first. It listens on: `once` would unsubscribe, and nobody could wait for that to be done. */
+/** Returns the first argument of the next such event. Does not unsubscribe: `once` would, and its end could not be awaited. */
 function next(source, event) {
   return new Promise((resolve) => void source.on(event, resolve));
 }
 
-/** Until what was subscribed to stands: subscriptions of a provider begin with requests of their own, which later ones follow. */
+/** Waits until subscriptions are active: they start with requests, and this request comes after them. */
 async function heardBy(provider) {
   await provider.listenerCount();
   await provider.send('eth_chainId', []);

@@ -39,7 +39,7 @@ tour('hardhat', async ({ network, node, keys, serves, t }) => {
   };
 });
 
-/** What a compiler would leave behind. */
+/** Writes the artifact that a compiler would write. */
 function writeArtifact(directory) {
   const folder = join(directory, 'artifacts/contracts/Token.sol');
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// A key in a file goes from program to program: what cast and ethers lock, `corniche account` opens, and the other way round.
+// Exchange of keystore files: `corniche account` opens those of cast and ethers, and the reverse.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -23,13 +23,13 @@ async function folder(t) {
   return path;
 }
 
-/** Ours. */
+/** Runs `corniche account`. */
 async function account(home, ...args) {
   const env = { PATH: process.env.PATH, HOME: home, CORNICHE_KEYSTORES: home, CORNICHE_PASSWORD: password };
   return (await run(corniche, ['account', ...args], { env })).stdout.trim();
 }
 
-/** The key is theirs, and a wrong password is told from a right one. */
+/** Checks that the keystore contains the key, and that a wrong password is rejected. */
 async function opens(home, name) {
   assert.equal(await account(home, 'show', name, '--private-key'), secret);
   assert.equal((await account(home, 'show', name)).toLowerCase(), address.toLowerCase());

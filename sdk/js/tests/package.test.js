@@ -1,5 +1,5 @@
-// The package @corniche/viem, as its users get it: what is in it, that its types say what is true, that every program of its README
-// compiles and runs, and every action against a node.
+// The package @corniche/viem as users get it: its files, the correctness of its types, every program of its README
+// (compiled and run), and every action against a node.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -57,7 +57,8 @@ test('the package and what its README says', { timeout: 120_000 }, async (t) => 
     assert.equal(await compile(folder, ['types.ts']), '');
   });
 
-  // What its programs find: the genesis, a token that carries its ABI as the first contract of the first account, and what the commands in it write.
+  // Prerequisites of the programs: the genesis, a token with an ABI in its code as the first contract of the first
+  // account, and the output of the README's commands.
   copyFileSync(join(data, 'genesis.json'), join(folder, 'genesis.json'));
   const bytecode = packedModule(carrying(wasm('erc20'), JSON.stringify(token.abi)));
   await node.receipt(await node.wallet(network.accounts[0]).deployContract({ abi: token.abi, bytecode, args: ['Cornice', 'CRN', supply] }));
@@ -73,7 +74,7 @@ test('the package and what its README says', { timeout: 120_000 }, async (t) => 
     await step(`the program under “${heading}”`, async () => {
       const own = program.replaceAll('http://127.0.0.1:8545', node.rpc);
       assert.notEqual(own, program, 'it asks a node');
-      // Its own console is all that it needs of the world around it.
+      // The program needs no other global than the console.
       writeFileSync(join(folder, `program-${index}.ts`), own);
       assert.equal(await compile(folder, ['node.d.ts', `program-${index}.ts`]), '');
       assert.match(await run(folder, `program-${index}.js`), expected[heading].shift());
@@ -81,7 +82,7 @@ test('the package and what its README says', { timeout: 120_000 }, async (t) => 
   }
 });
 
-/** What the README's programs print. */
+/** Expected output of the README's programs. */
 const expected = {
   'A chain': [/^chain \d+: block \d+, of which \d+ are final\n1 of 1 validators sign\n$/],
   'Waiting until something is final': [/^final by block \d+, signed by the validators 0\ncertified \d+n\n$/],
@@ -142,7 +143,7 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
 
   await step('whom the node is connected with', async () => {
     const { validators } = await client.getValidators();
-    // A ping of its own tells the round trip, once the links are up.
+    // The node measures the round trip by its own ping once the links are up.
     const { own, peers } = await until('the peers of the node to be measured', async () => {
       const told = await client.getPeers();
       return told.peers.length === 3 && told.peers.every(({ roundTripUs, version }) => roundTripUs > 0 && version) && told;
@@ -188,7 +189,7 @@ test('every action, on four validators', { timeout: 120_000 }, async (t) => {
   await step('where a transaction stands, and how it leaves', async () => {
     const nonce = await client.getTransactionCount({ address: sender.address, blockTag: 'pending' });
     assert.equal(await client.getTransactionStatus({ hash: keccak256('0x') }), null);
-    // Behind a gap it waits.
+    // After a nonce gap it is pending.
     const fees = await client.estimateFeesPerGas();
     const waiting = await send({ nonce: nonce + 1, gas: 21_000n, ...fees });
     const { status, receivedMs } = await client.getTransactionStatus({ hash: waiting });

@@ -1,7 +1,8 @@
-// Random requests from the node's own document, over HTTP and a WebSocket at once: whatever is asked, the answer is a result that its
-// schema describes or an error whose code is in the table, and the node stays as it was.
+// Random requests from the node's own document, over HTTP and WebSocket concurrently. Every response must be a result
+// that matches its schema, or an error with a documented code, and the node's state must not change.
 //
-// CALLS requests (default 4,000), or as many as fit into RUN_SECONDS; SEED repeats a run's choices, though not which answers meet.
+// CALLS: number of requests (4,000), or as many as fit into RUN_SECONDS. SEED repeats the choices of a run, but not the
+// order of responses.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -17,10 +18,10 @@ const seconds = Number(process.env.RUN_SECONDS ?? 0);
 const calls = seconds > 0 ? Infinity : Number(process.env.CALLS ?? 4_000);
 const seed = Number(process.env.SEED ?? 7);
 const WORKERS = 8;
-/** Above what it had after its first calls. Allocators keep what a burst needed; a leak goes on. */
+/** Allowed growth over the memory after the first calls. Allocators keep the memory of a burst; a leak keeps growing. */
 const GROWTH_MIB = 96;
 
-/** From the table of errors in docs/rpc.md. */
+/** Error codes from the table in docs/rpc.md. */
 const documented = new Set(
   [...readFileSync(new URL('../../../docs/rpc.md', import.meta.url), 'utf8').matchAll(/^\| (−|-)?(\d+)(?: to (−|-)?(\d+))? \|/gm)].flatMap(
     ([, minus, from, , to = from]) => Array.from({ length: Math.abs(to - from) + 1 }, (_, step) => (minus ? -1 : 1) * (Math.min(from, to) + step)),
@@ -31,7 +32,8 @@ underEveryEngine(`random calls (seed ${seed})`, { timeout: (seconds + 240) * 100
   const { network, step } = await story(t, { dev: true, engine });
   const [node] = network.nodes;
   const { result: document } = await node.call('rpc_discover');
-  // Whatever moves a development chain's clock, mines thousands of blocks or goes back would decide what all others are answered.
+  // Excludes methods that move a development chain's clock, mine thousands of blocks or revert, because they would
+  // affect all others.
   document.methods = document.methods.filter(({ name }) => !/^(evm|hardhat|anvil)_|^eth_sendTransaction$/.test(name));
   assert.ok(documented.has(-32602) && documented.size > 8);
   const random = new Random(seed);
@@ -41,7 +43,7 @@ underEveryEngine(`random calls (seed ${seed})`, { timeout: (seconds + 240) * 100
   let sent = 0;
   let settled;
 
-  /** One client: the next request when the last was answered. */
+  /** A client that sends the next request after each response. */
   const work = async (ask) => {
     while (sent < calls && (seconds === 0 || Date.now() < end)) {
       sent += 1;
@@ -78,15 +80,15 @@ underEveryEngine(`random calls (seed ${seed})`, { timeout: (seconds + 240) * 100
   });
 });
 
-/** Methods whose results depend on what was asked before. */
+/** Methods whose results depend on earlier requests. */
 const NEVER = new Set(['eth_subscribe', 'eth_unsubscribe', 'eth_sendRawTransaction', 'eth_sendRawTransactionSync']);
 
-/** Decides about answers, and counts them. */
+/** Checks responses, and counts them. */
 class Judge {
   constructor(document, corpus) {
     const ajv = new Ajv({ strict: true, strictTypes: false, strictRequired: false });
     ajv.addKeyword('components');
-    // The document is the root that references within it lead to.
+    // References within the document resolve to this root schema.
     ajv.addSchema({ $id: 'openrpc', components: document.components }, undefined, undefined, false);
     this.validators = new Map(document.methods.map(({ name, result }) => [name, ajv.compile(absolute(result.schema))]));
     this.corpus = corpus;
@@ -94,20 +96,20 @@ class Judge {
     this.counts = new Map();
   }
 
-  /** `socket` answers have no status. */
+  /** Responses over the `socket` have no status. */
   look({ kind, method, request }, text, { status, answer }) {
     const asked = `${kind} ${text.slice(0, 2000)}\nanswered ${status} ${answer.slice(0, 2000)}`;
     assert.ok(status === undefined || status === 200, asked);
     const parsed = parse(answer, asked);
     for (const one of Array.isArray(parsed) ? parsed : [parsed]) {
-      // A notification in a batch, or alone, has no answer.
+      // A notification has no response, alone or in a batch.
       if (one === undefined) continue;
       assert.equal(one.jsonrpc, '2.0', asked);
       assert.ok('result' in one !== 'error' in one, asked);
       if (one.error) this.error(one.error, kind, asked);
       else if (typeof request !== 'string') this.result(method, request, one.result, asked);
     }
-    // What is no request has no id.
+    // An invalid request has no id.
     if (typeof request !== 'string') assert.ok(parsed.id === idOf(text) || (parsed.id === null && [-32600, -32700].includes(parsed.error.code)), asked);
   }
 
@@ -115,7 +117,7 @@ class Judge {
     assert.ok(documented.has(code) && code !== -32603, asked);
     assert.ok(typeof message === 'string' && message.length > 0 && message.length < 4_000, asked);
     assert.deepEqual(more, {}, asked);
-    // What the document allows is understood, though it may be refused.
+    // A request that the document allows is parsed, although it may be rejected.
     if (kind === 'valid') assert.doesNotMatch(message, /^(invalid argument|missing value|too many arguments|non-array args|parse error)/, asked);
     this.count(`${kind} ${code}`);
   }
@@ -139,7 +141,7 @@ class Judge {
   }
 }
 
-/** With references to the document that ajv knows. */
+/** Rewrites references so that ajv resolves them in the document. */
 function absolute(schema) {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openrpc#/'));
 }
@@ -157,7 +159,7 @@ async function post(url, body) {
   return { status: response.status, answer: await response.text() };
 }
 
-/** The id in a request of ours; undefined in a text that may be none. */
+/** Returns the id of a valid request; otherwise undefined. */
 function idOf(text) {
   try {
     const { jsonrpc, id } = JSON.parse(text);
@@ -167,7 +169,7 @@ function idOf(text) {
   }
 }
 
-/** A WebSocket that is opened again when the node closes it; what it is told without having asked is left out. */
+/** A WebSocket that reconnects when the node closes it. Ignores notifications. */
 class Socket {
   constructor(rpc) {
     this.url = rpc.replace(/^http/, 'ws');
@@ -175,7 +177,8 @@ class Socket {
 
   async ask(text) {
     if (this.socket?.readyState !== WebSocket.OPEN) await this.open();
-    // Answers come in any order, and what is no request, or asks for nothing, may get none: then the answer to one behind it is enough.
+    // Responses come in any order, and an invalid request or a notification may get none. Then the response to a second
+    // request suffices.
     const behind = JSON.stringify({ jsonrpc: '2.0', id: 'behind', method: 'eth_chainId' });
     const id = idOf(text);
     return new Promise((resolve, reject) => {
@@ -210,7 +213,7 @@ function residentMiB(pid) {
   return Math.round(Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/^VmRSS:\s+(\d+)/m)[1]) / 1024);
 }
 
-/** A small chain with a token, transfers that went through and some that failed, and what there is to ask about it. */
+/** Creates a small chain with a token and with successful and failed transfers. Returns data for requests about it. */
 async function corpusOf(network, node) {
   const [owner, friend, stranger, other] = network.accounts;
   const wallet = node.wallet(owner);

@@ -1,4 +1,4 @@
-// docs/tutorial as its reader goes through it: every command, in its order, then the page in Chromium with a wallet.
+// Follows docs/tutorial like a reader: every command in order, then the page in Chromium with a wallet.
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
@@ -16,13 +16,12 @@ import { missing, visit } from '../lib/browser.js';
 import { compile } from '../lib/package.js';
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url));
-/** The first account of `corniche dev`. */
 const KEY = '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80';
 
 test('the tutorial', { timeout: 900_000, skip: missing }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'corniche-tutorial-'));
   const [rpc, site] = await freePorts(2);
-  // A reader has these ports to himself. Nothing else is changed, of commands or of the page.
+  // A reader can use the default ports. Nothing else is changed in commands and page.
   const own = (text) => text.replaceAll('127.0.0.1:8545', `127.0.0.1:${rpc}`).replaceAll('127.0.0.1:8000', `127.0.0.1:${site}`)
     .replace(/^corniche dev /gm, `corniche dev --port ${rpc} `);
   const source = join(folder, 'checkout');
@@ -35,7 +34,7 @@ test('the tutorial', { timeout: 900_000, skip: missing }, async (t) => {
     CORNICHE: source,
     PATH: [dirname(corniche), process.env.PATH].join(delimiter),
     CORNICHE_RPC: `http://127.0.0.1:${rpc}`,
-    // Where the command's own tests have built the same project.
+    // The directory where the tests of the command have built the same project.
     CARGO_TARGET_DIR: join(dirname(corniche), '../tmp/projects'),
     npm_config_prefer_offline: 'true',
   };
@@ -47,7 +46,7 @@ test('the tutorial', { timeout: 900_000, skip: missing }, async (t) => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** One terminal: what a block of commands leaves behind, folder and variables, the next one finds. */
+  /** Simulates one terminal: each block of commands inherits folder and variables of the previous one. */
   const state = join(folder, 'state');
   writeFileSync(state, `cd ${folder}\n`);
   const type = async (commands) => {
@@ -56,7 +55,7 @@ test('the tutorial', { timeout: 900_000, skip: missing }, async (t) => {
     return stdout;
   };
   const leave = (commands) => {
-    // With an open input, as a terminal's is: some end with it.
+    // With an open standard input, as in a terminal, because some commands end with it.
     const child = spawn('bash', ['-c', `source ${state}\n${commands}`], { env, stdio: ['pipe', 'ignore', 'ignore'], detached: true });
     running.push(child);
   };

@@ -1,5 +1,5 @@
-// TypeScript types of what a node answers: the file is what a node's own document gives, a program that uses it compiles and says
-// what is true, and one with mistakes does not compile.
+// TypeScript types of the node's responses: the file matches the node's document, a program that uses it compiles and
+// runs, and a program with mistakes does not compile.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -14,7 +14,7 @@ import { typesOf } from '../types/generate.js';
 
 const at = (path) => fileURLToPath(new URL(`../types/${path}`, import.meta.url));
 
-/** What the compiler has to say: `file(line,column): error …`, a line each. */
+/** Returns the compiler's messages: `file(line,column): error …`, one on each line. */
 function compiled(...flags) {
   const tsc = fileURLToPath(new URL('../node_modules/.bin/tsc', import.meta.url));
   return new Promise((resolve) => execFile(tsc, flags, { cwd: at('.') }, (_, stdout, stderr) => resolve((stdout + stderr).trim())));

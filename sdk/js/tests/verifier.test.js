@@ -1,5 +1,5 @@
-// Finality, accounts and storage checked by the package's verifier, in Node.js and in Chromium: what is true is said to be, and no byte of
-// it may be another.
+// Finality, accounts and storage with the package's verifier, in Node.js and in Chromium: valid proofs are accepted,
+// and any changed byte is rejected.
 
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -14,10 +14,10 @@ import { project } from '../lib/package.js';
 import { tampered } from '../lib/tamper.js';
 import { supply, token } from '../lib/tour.js';
 
-/** Fields of a header that its hash is not of; nobody believes them, and nobody looks at them. */
+/** Fields of a header that are not part of its hash. They are neither trusted nor used. */
 const NOT_HASHED = ['hash', 'size', 'totalDifficulty', 'transactions', 'uncles'];
 
-/** A chain with a token on it, and what a node says of it: the truth. */
+/** Starts a chain with a token, and fetches the node's true responses. */
 async function told(t) {
   const { network, step } = await story(t, { validators: 4 });
   const [node] = network.nodes;
@@ -50,7 +50,7 @@ test('the verifier', { timeout: 240_000 }, async (t) => {
     assert.equal(verifier.chainId, BigInt(network.chain.id));
     assert.deepEqual([verifier.validators, verifier.quorum, verifier.currency], [4, 3, 'CRN']);
     assert.equal(verifier.committeeHash, certificate.committeeHash);
-    // A hash that somebody else told: that of block 0.
+    // A hash from another source: that of block 0.
     const { extraData: hash } = await block(0n);
     assert.equal(verifier.genesisHash, hash);
     assert.equal((await Verifier.open(genesis, { hash })).genesisHash, hash);
@@ -67,7 +67,7 @@ test('the verifier', { timeout: 240_000 }, async (t) => {
     ]) {
       await assert.rejects(Verifier.open(JSON.stringify(change), { hash }), VerificationError);
     }
-    // A key whose owner did not prove to have it, whatever the hash.
+    // A key without a valid proof of possession, without an expected hash.
     const [first, second, ...rest] = file.validators;
     const stolen = { ...file, validators: [{ ...first, bls_proof: second.bls_proof }, second, ...rest] };
     await assert.rejects(Verifier.open(JSON.stringify(stolen)), /does not prove possession/);
@@ -102,7 +102,7 @@ test('the verifier', { timeout: 240_000 }, async (t) => {
   await step('refuses headers with any byte changed', () => {
     let lies = 0;
     for (const { path, lie } of tampered(headers)) {
-      if (path === '.1 missing') continue; // then it is the first header's block that is final, which is true
+      if (path === '.1 missing') continue; // a valid proof: then the first header's block is final
       refuses(() => verifier.final({ certificate, headers: lie }), path);
       lies += 1;
     }
@@ -141,7 +141,7 @@ test('the verifier', { timeout: 240_000 }, async (t) => {
     verifier.account({ stateRoot, address, slots, proof });
     let lies = 0;
     for (const { path, lie } of tampered(proof)) {
-      if (path.startsWith('.storageHash')) continue; // Ethereum's word, for which nothing here is shown
+      if (path.startsWith('.storageHash')) continue; // Ethereum's field, which is not verified here
       refuses(() => verifier.account({ stateRoot, address, slots, proof: lie }), path);
       lies += 1;
     }

@@ -89,7 +89,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
       assert.equal(receipt.status, 'success');
       assert.equal(await balanceOf(friend), 1000n);
       assert.equal(await balanceOf(friend, { blockNumber: receipt.blockNumber - 1n }), 0n);
-      // The receipt as the answer to the transaction.
+      // The receipt as the response to the transaction.
       const { status, gasUsed } = await wallet.sendTransactionSync({ to: friend.address, value: 1n });
       assert.deepEqual([status, gasUsed], ['success', 21_000n]);
       const poor = { address: stranger.address, balance: 5n };
@@ -98,7 +98,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
     },
 
     async multicall() {
-      // Told where it is, viem makes one call of many: asked to, or by itself.
+      // If the chain has a Multicall3 address, viem combines calls on request or automatically.
       const chain = { ...network.chain, contracts: { multicall3: { address: MULTICALL3 } } };
       const requests = [];
       const transport = http(node.rpc, { retryCount: 0, onFetchRequest: (_, { body }) => void requests.push(JSON.parse(body)) });
@@ -112,7 +112,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
       });
       assert.deepEqual(results.map(({ status }) => status), ['success', 'failure', 'success']);
       assert.deepEqual([results[0].result, results[2].result], ['CRN', 1000n]);
-      // Who calls is the Multicall3 itself, which owns nothing.
+      // The caller is Multicall3 itself, which owns no tokens.
       const { data } = results[1].error.walk((cause) => cause.name === 'ContractFunctionRevertedError');
       assert.deepEqual([data.errorName, data.args], ['ERC20InsufficientBalance', [MULTICALL3, 0n, 1n]]);
       const [name, decimals, funds] = await Promise.all([
@@ -171,7 +171,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
       };
       await assert.rejects(client.simulateContract({ ...attempt, account: stranger }), saysWhy);
       await assert.rejects(client.estimateContractGas({ ...attempt, account: stranger }), saysWhy);
-      // Whoever sends it all the same gets a receipt that says so.
+      // With a gas limit it is sent nevertheless, and the receipt shows the failure.
       const receipt = await wait(await node.wallet(stranger).writeContract({ ...attempt, gas: 200_000n }));
       assert.equal(receipt.status, 'reverted');
     },
@@ -183,7 +183,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
       await refused(wallet.sendTransaction({ to: friend.address, nonce: 0, gas: 21_000n }), 'NonceTooLowError');
       await refused(wallet.sendTransaction({ to: friend.address, gas: 20_000n }), 'IntrinsicGasTooLowError');
       await refused(wallet.sendTransaction({ to: friend.address, gas: 21_000n, maxFeePerGas: 1n, maxPriorityFeePerGas: 0n }), 'FeeCapTooLowError');
-      // Type 4 has no meaning here.
+      // Type 4 is not supported.
       const authorizationList = [await wallet.signAuthorization({ address: stranger.address })];
       await assert.rejects(wallet.sendTransaction({ to: friend.address, gas: 100_000n, authorizationList }), /transaction type not supported/);
       await refused(client.estimateGas({ ...poor, value: parseEther('1000000000') }), 'InsufficientFundsError');
@@ -228,7 +228,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
       const block = heard((onBlock, onError) => listener.watchBlocks({ onBlock, onError }));
       const logs = heard((onLogs, onError) => listener.watchContractEvent({ ...deployed, eventName: 'Transfer', onLogs, onError }));
       const hashes = heard((onTransactions, onError) => listener.watchPendingTransactions({ onTransactions, onError }));
-      // Subscriptions stand once a later request on the same connection is answered.
+      // Subscriptions are active once a later request on the same connection is answered.
       await listener.getChainId();
       const receipt = await transferTokens(friend, 8n);
       assert.equal((await block).hash, receipt.blockHash);
@@ -256,7 +256,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
       const twice = { maxFeePerGas: fees.maxFeePerGas * 2n, maxPriorityFeePerGas: fees.maxPriorityFeePerGas * 2n };
       const sender = node.wallet(friend);
       const send = (nonce, value, more) => sender.sendTransaction({ nonce, to: stranger.address, value, gas: 21_000n, ...more });
-      // Behind a gap they wait until they are replaced.
+      // After a nonce gap, transactions are pending until they are replaced.
       const replaced = await send(first + 1, 1n, fees);
       const cancelled = await send(first + 2, 2n, fees);
       assert.equal((await client.getTransaction({ hash: replaced })).blockHash, null);
@@ -265,8 +265,8 @@ tour('viem', ({ network, node, accounts, serves }) => {
       const waits = [replaced, cancelled].map((hash, index) =>
         client.waitForTransactionReceipt({ hash, onReplaced: ({ reason }) => (reasons[index] = reason), replacement: { from: friend.address, nonce: first + 1 + index } }),
       );
-      // All in one block: viem looks for what took a transaction's place in the blocks that it hears of, and here the newest one stays the
-      // newest. Of two it would miss the first one if its own first request took long enough.
+      // All in one block. viem searches replacements only in blocks that it is notified of, and here this remains the
+      // newest block. With two blocks it would miss the first one if its own first request took too long.
       await client.request({ method: 'evm_setAutomine', params: [false] });
       const replacement = await send(first + 1, 3n, twice);
       const cancellation = await sender.sendTransaction({ nonce: first + 2, to: friend.address, value: 0n, gas: 21_000n, ...twice });
@@ -296,7 +296,7 @@ tour('viem', ({ network, node, accounts, serves }) => {
           ];
           const nested = await wait(await wallet.writeContract({ address: MULTICALL3, abi: multicall3Abi, functionName: 'aggregate3', args: [calls] }));
           assertNestedTraced(await traced(nested.transactionHash), { from: owner.address, token: address, abi });
-          // A call that nobody sent.
+          // A call without a transaction.
           const call = { from: stranger.address, to: address, data: encodeFunctionData(attempt) };
           const tried = await client.request({ method: 'debug_traceCall', params: [call, 'latest', CALL_TRACER] });
           assertRevertTraced(tried, { from: stranger.address, token: address, abi });

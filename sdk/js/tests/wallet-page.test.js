@@ -1,4 +1,4 @@
-// A page and a browser wallet in a real browser: what CORS, fetch and EIP-1193 add to what the libraries do elsewhere.
+// A page and a browser wallet in a real browser: tests CORS, fetch and EIP-1193 in addition to the libraries.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ test('a wallet in a browser adds the network, signs and sends', { timeout: 120_0
   const [owner, friend] = network.accounts;
   const page = await open(t, { '/': '<!doctype html><script src="dapp.js"></script>', '/dapp.js': await bundle() });
   await page.evaluate((key) => window.install(key), network.keys[0]);
-  /** Calls one of the page's functions in the page. */
+  /** Calls one of the page's functions. */
   const dapp = (name, ...args) => page.evaluate(([called, given]) => window.dapp[called](...given), [name, args]);
 
   const chainId = numberToHex(network.chain.id);
@@ -85,7 +85,7 @@ test('a wallet in a browser adds the network, signs and sends', { timeout: 120_0
   });
 });
 
-/** The parameters of `wallet_addEthereumChain` as docs/connect-a-wallet.md has them. */
+/** Returns the parameters of `wallet_addEthereumChain` from docs/connect-a-wallet.md. */
 function documented() {
   const text = readFileSync(fileURLToPath(new URL('../../../docs/connect-a-wallet.md', import.meta.url)), 'utf8');
   const [, block] = text.match(/`wallet_addEthereumChain`[^]*?```json\n([^]*?)```/);

@@ -1,7 +1,7 @@
-// TypeScript types of everything that a node answers, made from the OpenRPC document that it serves as `rpc_discover`.
+// Generates TypeScript types of all responses from the OpenRPC document that a node serves as `rpc_discover`.
 //
-// The schemas become types of the same names; each method becomes a member of `Methods` with its parameters, labelled, and its result.
-// `npm run types` writes viem/src/rpc.ts; a test looks that it is what a node's document gives.
+// Schemas become types of the same names. Each method becomes a member of `Methods` with its labelled parameters and
+// its result. `npm run types` writes viem/src/rpc.ts; a test compares the file with a node's document.
 
 import { compile } from 'json-schema-to-typescript';
 
@@ -16,7 +16,7 @@ export type RpcSchema = { [M in Method]: { Method: M; Parameters: Methods[M]['pa
 
 const REFERENCE = '#/components/schemas/';
 
-/** The file's text. */
+/** Returns the text of the file. */
 export async function typesOf({ methods, components }) {
   const definitions = Object.fromEntries(Object.entries(components.schemas).map(([name, schema]) => [name, prepared(schema)]));
   const names = Object.keys(definitions);
@@ -30,7 +30,7 @@ export async function typesOf({ methods, components }) {
   return `${schemas.trim()}\n\n/** Every method by its name. */\nexport interface Methods {\n${members.join('\n')}\n}\n\n${FOOTER}\n`;
 }
 
-/** What parameters and results are made of: names of schemas, arrays of them, null, and alternatives. */
+/** Returns the type of a parameter or a result: schema names, arrays of them, null, and alternatives. */
 function typeOf(schema) {
   if (schema.$ref) return schema.$ref.slice(REFERENCE.length);
   if (schema.anyOf) return schema.anyOf.map(typeOf).join(' | ');
@@ -39,16 +39,16 @@ function typeOf(schema) {
   throw new Error(`no type is known for ${JSON.stringify(schema)}`);
 }
 
-/** A schema as the library takes it, all the way down. */
+/** Converts a schema, recursively, to the form that the library accepts. */
 function prepared(schema) {
   if (Array.isArray(schema)) return schema.map(prepared);
   if (schema === null || typeof schema !== 'object') return schema;
   const { $ref, pattern, allOf, anyOf, ...rest } = schema;
   const one = Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, prepared(value)]));
   if ($ref) one.$ref = $ref.replace(REFERENCE, '#/$defs/');
-  // Every pattern there is begins with 0x; the rest is nothing that a type can say.
+  // All patterns begin with 0x; a type cannot express the rest.
   if (pattern) one.tsType = '`0x${string}`';
-  // Both at once would be two types of one name.
+  // Both at once would give two types of one name.
   if (allOf && anyOf) one.allOf = prepared([...allOf, { anyOf }]);
   else if (allOf ?? anyOf) one[allOf ? 'allOf' : 'anyOf'] = prepared(allOf ?? anyOf);
   return one;

@@ -1,4 +1,4 @@
-// A program that uses the types, with a function of its own and with viem. The test compiles it and runs it.
+// A program that uses the types, with its own function and with viem. The test compiles and runs it.
 
 import { createPublicClient, http, rpcSchema } from 'viem';
 import type { Block, CallFrame, Method, Methods, Receipt, RpcSchema, Transaction } from '../viem/src/rpc.ts';

@@ -1,4 +1,4 @@
-// Writes viem/src/rpc.ts from what a node of its own serves.
+// Starts a node and writes viem/src/rpc.ts from its document.
 
 import { writeFileSync } from 'node:fs';
 import { Network } from '../../../testnet/e2e/lib/network.js';

@@ -1,4 +1,4 @@
-// What the types refuse: a mistake in each line that says so, and nowhere else. The test compiles it, and expects just these errors.
+// Programs that the types reject: one mistake in each marked line, and no other. The test expects exactly these errors.
 
 import type { Methods, Receipt, Transaction } from '../viem/src/rpc.ts';
 

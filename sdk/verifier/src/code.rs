@@ -1,14 +1,14 @@
-//! What a contract's code says of itself.
+//! The WebAssembly module and the ABI in a contract's code.
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use corniche_abi::interface;
 use std::borrow::Cow;
 
-/// The most bytes of a module that are unpacked: four times what a chain takes today.
+/// Most bytes of a decompressed module: four times the current limit of the chain.
 const MOST_MODULE_BYTES: usize = 2 << 20;
 
-/// The module that an account's code is: as it stands, or behind `ef f0 00 00` compressed with brotli. Whether it is a module at all is
-/// not looked at.
+/// Returns the module in an account's code: the code itself, or the brotli-compressed module after `ef f0 00 00`. Does
+/// not check whether it is valid WebAssembly.
 pub fn module(code: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     match code {
         [0xef, 0xf0, 0x00, 0x00, compressed @ ..] => unpack(compressed).map(Cow::Owned),
@@ -16,7 +16,7 @@ pub fn module(code: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     }
 }
 
-/// The text in a module's section; `None` without one.
+/// Returns the ABI in a module's custom section; `None` if it has none.
 pub fn interface(code: &[u8]) -> Result<Option<String>, String> {
     let text = interface::embedded(&module(code)?).map(<[u8]>::to_vec);
     text.map(String::from_utf8).transpose().map_err(|_| "code: its interface is not UTF-8".into())

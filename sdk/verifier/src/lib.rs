@@ -1,16 +1,18 @@
-//! What a client of a Corniche chain checks for itself, for programs that are not written in Rust: finality by a quorum's signature,
-//! accounts and storage by their proofs. Built as one WebAssembly module without imports, it runs in browsers and wherever WebAssembly
-//! does (`sdk/js/viem` loads it); the code that decides is `corniche-crypto`'s and `corniche-types`', the same as in a node.
+//! Verification for clients that are not written in Rust: finality by a quorum's signature, and accounts and storage by
+//! proofs. It is built as one WebAssembly module without imports, which runs in browsers and in any WebAssembly runtime
+//! (`sdk/js/viem` loads it). The checks are those of `corniche-crypto` and `corniche-types`, as in a node.
 //!
-//! A question and its answer are JSON texts: [`Verifier::answer`] takes a [`Question`] and gives `{"ok": …}` or `{"error": "…"}`. The words
-//! in them are those of JSON-RPC, so that what a node answered can be handed over as it is. Nothing a node said is believed; what it
-//! need not say is not looked at.
+//! Requests and responses are JSON texts: [`Verifier::answer`] takes a [`Question`] and returns `{"ok": …}` or
+//! `{"error": "…"}`. Their fields are those of JSON-RPC, so a node's response can be passed on unchanged. The node is
+//! not trusted, and redundant fields of its responses are ignored.
 //!
 //! ```text
-//! open       the genesis' text         who signs; comes first, and is checked itself (proofs of possession included)
-//! final      a certificate, headers    the last header's block is final: the certificate's block, its parent, …, this one
-//! account    state root, eth_getProof  what the account and the slots hold in that state
-//! interface  a contract's code         the text of the ABI in it, which nobody has checked
+//! open       the text of the genesis   sets the committee; has to come first; the genesis is checked (proofs of
+//! possession too)
+//! final      a certificate, headers    proves that the last header's block is final: certified block, its parent, …,
+//! this one
+//! account    state root, eth_getProof  proves the values of the account and the slots in that state
+//! interface  a contract's code         returns the text of the ABI in it, unchecked
 //! ```
 
 pub mod code;
@@ -24,49 +26,49 @@ use corniche_types::{Address, B256, Bytes, Certificate, Genesis, Header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The most headers between a certificate's block and the one in question, both counted.
+/// Most headers from a certified block down to the requested one, both included.
 pub const MOST_HEADERS: usize = 4_097;
 
-/// What can be asked.
+/// A request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Question {
-    /// The genesis file's text. Answered with a [`Committee`]. All later answers are about its chain.
+    /// Sets the chain by the text of its genesis file. Returns a [`Committee`]. Later requests refer to this chain.
     Open {
-        /// As it lies in the file: its numbers may be larger than what JSON libraries keep exactly.
+        /// The raw text of the file, because its numbers may exceed the precision of JSON libraries.
         genesis: String,
-        /// The hash that it must have, if one is known beforehand.
+        /// The expected hash, if it is known.
         #[serde(default)]
         hash: Option<B256>,
     },
-    /// Is this block final? Answered with its hash and header, every field of which is then known to be right.
+    /// Proves that a block is final. Returns its hash and its header, in which every field is then proven.
     Final {
-        /// `corniche_getCertificate`'s answer.
+        /// Response to `corniche_getCertificate`.
         certificate: corniche_api::Certificate,
-        /// The headers of the certificate's block and of its ancestors, one after the other, down to the block in question.
+        /// Headers of the certified block and its ancestors, one after the other, down to the block to prove.
         headers: Vec<Header>,
     },
-    /// What an account and its slots hold in a state. Answered with a [`ProvenAccount`].
+    /// Proves the values of an account and its slots in a state. Returns a [`ProvenAccount`].
     #[serde(rename_all = "camelCase")]
     Account {
-        /// Of a header that is final.
+        /// State root from a final header.
         state_root: B256,
-        /// The account asked for.
+        /// Requested account.
         address: Address,
-        /// The slots asked for.
+        /// Requested slots.
         #[serde(default)]
         slots: Vec<StorageKey>,
-        /// `eth_getProof`'s answer.
+        /// Response to `eth_getProof`.
         proof: EIP1186AccountProofResponse,
     },
-    /// The ABI that a contract carries, as `sdk/abi` puts it there. Answered with the text, or with null.
+    /// Extracts the ABI that `sdk/abi` put into a contract's code. Returns its text, or null.
     Interface {
-        /// `eth_getCode`'s answer.
+        /// Response to `eth_getCode`.
         code: Bytes,
     },
 }
 
-/// Who signs on a chain.
+/// The committee of a chain.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Committee {
@@ -78,7 +80,7 @@ struct Committee {
     quorum: usize,
 }
 
-/// A header, and what it hashes to.
+/// A header and its hash.
 #[derive(Debug, Serialize)]
 struct FinalHeader<'h> {
     hash: B256,
@@ -86,16 +88,16 @@ struct FinalHeader<'h> {
     header: &'h Header,
 }
 
-/// What is known of one chain.
+/// Verifier of one chain.
 #[derive(Debug, Default)]
 pub struct Verifier {
     committee: Option<CommitteeKeys>,
-    /// The last certificate that verified: whoever looks at one block often asks about it again.
+    /// The last valid certificate, because consecutive requests are often about the same block.
     newest: Option<(Certificate, FinalBlock)>,
 }
 
 impl Verifier {
-    /// Answers one question. Work and memory are bounded by the question's length; whatever it is, there is an answer.
+    /// Answers one request. Work and memory are bounded by the length of the request. Every input gets a response.
     pub fn answer(&mut self, question: &[u8]) -> String {
         let answered = serde_json::from_slice(question).map_err(|error| format!("question: {error}"));
         match answered.and_then(|question| self.consider(question)) {
@@ -117,7 +119,7 @@ impl Verifier {
     }
 
     fn open(&mut self, genesis: &str, hash: Option<B256>) -> Result<Committee, String> {
-        // A failure leaves no committee of before.
+        // A failure must not keep the previous committee.
         *self = Self::default();
         let genesis = Genesis::from_json(genesis).map_err(|error| error.to_string())?;
         let genesis_hash = genesis.hash();

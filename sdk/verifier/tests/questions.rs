@@ -1,4 +1,5 @@
-//! Whatever is asked, there is an answer. What the answers are worth is tested against real nodes, in `sdk/js/tests/verifier.test.js`.
+//! Every input gets a response. Whether responses are correct is tested against real nodes, in
+//! `sdk/js/tests/verifier.test.js`.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
 

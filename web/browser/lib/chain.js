@@ -1,10 +1,10 @@
-// A network with something to see on it: transfers, a token, a call that reverts.
+// Fills a network with transfers, a token and a reverted call.
 
 import { concatHex, encodeAbiParameters, encodeDeployData, encodeEventTopics, encodeFunctionData, parseAbi } from 'viem';
 import wabt from 'wabt';
 import { abi, bytecode, packed } from '../../../testnet/e2e/lib/contracts.js';
 
-/** Fills a network's chain and names what it made. */
+/** Sends transactions to a network and returns what they created. */
 export async function fill(network) {
   const [node] = network.nodes;
   const [owner, friend, stranger] = network.accounts;
@@ -17,14 +17,14 @@ export async function fill(network) {
   const call = (functionName, args) => encodeFunctionData({ abi: abi('token'), functionName, args });
   const moved = await done(await wallet.sendTransaction({ to: token, data: call('transfer', [friend.address, 1_000n]) }));
   const approved = await done(await wallet.sendTransaction({ to: token, data: call('approve', [stranger.address, 2n ** 256n - 1n]) }));
-  // More than there is; a gas limit keeps the library from asking first whether it works.
+  // More than the balance. The gas limit keeps the library from estimating gas, which would fail.
   const refused = await done(
     await node.wallet(stranger).sendTransaction({ to: token, data: call('transfer', [owner.address, 5n]), gas: 500_000n }),
   );
   return { owner, friend, stranger, token, transfer, creation, moved, approved, refused };
 }
 
-/** Tokens with ids: cards of a contract of this repository (ERC-721), and items that are what their events say (ERC-1155). */
+/** Creates tokens with ids: cards of a contract of this repository (ERC-721), and items that exist only in events (ERC-1155). */
 export async function fillIds(network) {
   const [node] = network.nodes;
   const [owner, friend] = network.accounts;
@@ -52,7 +52,7 @@ export async function fillIds(network) {
   return { cards, given, items, shared };
 }
 
-/** A module that logs what it is called with: the number of topics in a byte, the topics, the data. */
+/** Returns a module that emits its calldata as a log: the number of topics in a byte, the topics, the data. */
 async function echo() {
   const { parseWat } = await wabt();
   const parsed = parseWat('echo.wat', `(module

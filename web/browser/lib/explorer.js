@@ -1,5 +1,5 @@
-// The explorer's pages in Chromium. A page here notes what a person would not see: errors of scripts, what the security policy refused,
-// and how much was transferred.
+// Opens the explorer's pages in Chromium. A page records problems that a person would not see: script errors,
+// violations of the Content-Security-Policy, and the number of transferred bytes.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { chromium } from 'playwright-core';
 
 export const executablePath = process.env.CHROMIUM || find('chromium', 'chromium-browser', 'google-chrome');
 
-// Tests that were left out would look like tests that passed.
+// Skipped tests would look like passed ones.
 if (!executablePath || !existsSync(executablePath)) {
   const where = executablePath ? `at ${executablePath}, which CHROMIUM names` : 'on the path';
   throw new Error(`there is no Chromium ${where}: install one, for instance the package chromium, or set CHROMIUM to its path`);
@@ -18,13 +18,13 @@ if (!executablePath || !existsSync(executablePath)) {
 export const DESKTOP = { width: 1280, height: 900 };
 export const PHONE = { width: 375, height: 740 };
 
-/** The most bytes that a page and all it loads may take. */
+/** Most bytes of a page with all its resources. */
 const MOST_BYTES = 100_000;
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 export class Explorer {
-  /** A browser that ends with the test, looking at an explorer. */
+  /** Opens an explorer in a browser that is closed after the test. */
   static async open(t, url) {
     const browser = await chromium.launch({ executablePath });
     t.after(() => browser.close());
@@ -36,13 +36,13 @@ export class Explorer {
     this.url = url;
   }
 
-  /** A page; `script: false` reads it as somebody without JavaScript does. `wallet` answers as a wallet that was put into the page would. */
+  /** Opens a page. `script: false` disables JavaScript; `wallet` acts as an injected wallet. */
   async visit(path, { viewport = DESKTOP, script = true, wallet, colorScheme = 'light' } = {}) {
     const context = await this.browser.newContext({ viewport, javaScriptEnabled: script, baseURL: this.url, colorScheme });
     const page = await context.newPage();
     page.problems = [];
     page.bodies = [];
-    // Chromium also calls it an error that there is no such page. Whether there is to be one, `answer` tells.
+    // Chromium also logs an HTTP error status as an error. The test checks the status in `answer`.
     const address = new URL(path, this.url).href;
     const isOfStatus = (message) => message.text().startsWith('Failed to load resource') && message.location().url === address;
     page.on('console', (message) => message.type() === 'error' && !isOfStatus(message) && page.problems.push(message.text()));
@@ -52,13 +52,13 @@ export class Explorer {
       return dialog.dismiss();
     });
     page.on('response', (response) => {
-      // A stream of events has no end. From here on the page is told what happens.
+      // An event stream has no end. From now on the page receives events.
       if (response.url().endsWith('/live')) { page.listens = true; return; }
-      // As transferred. Of what redirects or was broken off there is no body.
+      // Transferred size. Redirects and aborted responses have no body.
       page.bodies.push(response.request().sizes().then(({ responseBodySize }) => responseBodySize, () => 0));
     });
     if (wallet) {
-      // Of an error that is thrown across, the code would be lost.
+      // A thrown error would lose its code on the way to the page.
       await page.exposeFunction('askWallet', async (request) => {
         try { return { result: await wallet.request(request) }; } catch ({ code, message }) { return { error: { code, message } }; }
       });
@@ -76,24 +76,24 @@ export class Explorer {
   }
 }
 
-/** What holds of every page: nothing went wrong, it is small, it fits, and it can be used by everybody. */
+/** Checks every page: no problems, small, no horizontal overflow, accessible. */
 export async function isSound(page) {
   const where = page.url();
   assert.deepEqual(page.problems, [], where);
-  // Bodies are told after the page is there.
+  // Sizes of bodies are reported after the page has loaded.
   const bytes = (await Promise.all(page.bodies)).reduce((sum, length) => sum + length, 0);
   assert.ok(bytes < MOST_BYTES, `${where}: ${bytes} bytes`);
   const { width } = page.viewportSize();
   const needed = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(needed <= width, `${where} is ${needed} wide, the window ${width}`);
-  // In a world of its own, where the page's policy does not reach.
+  // Runs in an isolated world, to which the page's policy does not apply.
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run());
   const told = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).slice(0, 3).join(' | ')}`);
   assert.deepEqual(told, [], where);
 }
 
-/** Pages at these paths are sound: at a desk, on a phone, in the dark. */
+/** Checks the pages at these paths with a desktop window, a phone and dark colours. */
 export async function areSound(explorer, paths) {
   for (const path of paths) {
     const looks = [{}, { viewport: PHONE }, { colorScheme: 'dark' }];
@@ -106,7 +106,7 @@ export async function areSound(explorer, paths) {
   }
 }
 
-/** Pages at these paths say what they have to say without a script. */
+/** Checks that the pages at these paths are complete without a script. */
 export async function areWhole(explorer, paths) {
   for (const path of paths) {
     const page = await explorer.visit(path, { script: false });
@@ -120,7 +120,7 @@ export async function areWhole(explorer, paths) {
   }
 }
 
-/** By the keyboard one comes from a page's beginning to its end, and sees all the way where one is. */
+/** Checks that the Tab key moves through the whole page, and that the focus is always visible. */
 export async function canBeWalked(page) {
   for (let steps = 0; steps < 500; steps += 1) {
     await page.keyboard.press('Tab');
@@ -137,13 +137,13 @@ export async function canBeWalked(page) {
   assert.fail(`${page.url()} has no end`);
 }
 
-/** Rows of a page's table by their columns' names: of what has a value in full, that; of everything else, what is said. */
+/** Returns the rows of a page's table by column name: the full value if a cell has one, otherwise its text. */
 export const rows = (page) => page.locator('main tbody tr').evaluateAll((all) => all.map((row) => {
   const cells = [...row.querySelectorAll('td')].map((cell) => [cell.dataset.column, cell.querySelector('.value')?.dataset.value ?? cell.innerText.trim()]);
   return Object.fromEntries(cells);
 }));
 
-/** Closes a page, and the context it had to itself. */
+/** Closes a page and its context. */
 export const close = (page) => page.context().close();
 
 function find(...names) {

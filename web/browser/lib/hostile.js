@@ -1,4 +1,4 @@
-// Contracts that say of themselves what hurts whoever shows it as it is: modules written here, run by real nodes.
+// Contracts with hostile names, ABIs and errors: modules that are generated here and run by real nodes.
 
 import {
   bytesToHex, concatHex, encodeAbiParameters, encodeErrorResult, hexToBytes, numberToHex, pad, parseAbi, stringToHex, toEventSelector,
@@ -7,14 +7,14 @@ import {
 import wabt from 'wabt';
 
 const SCRIPT = '<script>document.title = "taken"; alert(1)</script>';
-/** Ends whatever attribute, comment, text area, style or script it stands in. */
+/** Ends any attribute, comment, text area, style or script in which it is placed. */
 const BREAKS_OUT = `"'\`--></textarea></title></style></script></pre><img src=x onerror=alert(2)>${SCRIPT}`;
 
 const string = (text) => encodeAbiParameters([{ type: 'string' }], [text]);
-/** A `string` of these bytes, whatever they are. */
+/** ABI-encodes a `string` of these bytes, which need not be UTF-8. */
 const raw = (bytes) => concatHex([pad('0x20'), pad(numberToHex(bytes.length)), bytesToHex(bytes)]);
 
-/** What goes into the section that carries an interface. */
+/** Returns an ABI with this text as name, for the custom section. */
 function named(text) {
   const parameter = { name: text, type: 'uint256', internalType: text };
   return JSON.stringify([
@@ -26,7 +26,7 @@ function named(text) {
   ]);
 }
 
-/** Tuples within tuples, and arrays of arrays, deeper than anybody follows them. */
+/** Returns an ABI with nested tuples and arrays that exceed all limits. */
 function deep(levels) {
   const nested = `{"name":"x","type":"tuple","components":[`.repeat(levels) + `{"name":"x","type":"uint8"}` + ']}'.repeat(levels);
   const arrays = `{"name":"y","type":"uint8${'[1000000]'.repeat(200)}"}`;
@@ -34,7 +34,7 @@ function deep(levels) {
     {"type":"function","name":"name","inputs":[],"outputs":[],"stateMutability":"view"}]`;
 }
 
-/** Modules by name; each mints one of its tokens to `owner` when it is called without data, and refuses what it does not know. */
+/** Returns modules by name. Each mints one token to `owner` when called without data, and reverts unknown calls. */
 export async function modules(owner) {
   const { parseWat } = await wabt();
   const made = (answers, refusal, abi) => {
@@ -53,10 +53,10 @@ export async function modules(owner) {
   };
 }
 
-/** Where the answers lie; before them is what the module was asked. */
+/** Address of the return data. The calldata is stored before it. */
 const DATA = 65_536;
 
-/** The source of a module: answers by signature, a number being that many letters. */
+/** Returns the source of a module. `answers` has return data by signature; a number means a string of that many letters. */
 function written(owner, answers, refusal) {
   const segments = [];
   let next = DATA;
@@ -75,7 +75,7 @@ function written(owner, answers, refusal) {
   const minted = log([toEventSelector('Transfer(address,address,uint256)'), pad('0x'), pad(owner)], pad('0x01'));
   const said = log([toEventSelector('Said(string)')], string(BREAKS_OUT));
   const cases = Object.entries(answers).map(([signature, result]) => {
-    // As the machine reads it.
+    // In the byte order of WebAssembly.
     const selector = bytesToHex(hexToBytes(toFunctionSelector(signature)).reverse());
     const long = (letters) => {
       const [at] = lies(concatHex([pad('0x20'), pad(numberToHex(letters))]));
@@ -100,7 +100,7 @@ function written(owner, answers, refusal) {
       ${refused}))`;
 }
 
-/** A module with a section of its own behind everything else. */
+/** Appends a custom section to a module. */
 function withSection(module, name, content) {
   const number = (value) => {
     const bytes = [];

@@ -1,5 +1,5 @@
-// Scripts of the explorer in Chromium, on pages made here and on a clock by hand: no node, no explorer. What a script fetches is answered by
-// the test, what it listens to is told by the test, and time passes when the test says so.
+// Runs the explorer's scripts in Chromium on simulated pages with a simulated clock, without node and explorer. The
+// test provides the responses to requests, the events and the passing of time.
 
 import { readFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';
@@ -8,7 +8,7 @@ import { executablePath } from './explorer.js';
 const asset = (name) => readFileSync(new URL(`../../src/assets/${name}`, import.meta.url), 'utf8');
 
 export class Stage {
-  /** A browser that ends with the test. */
+  /** Opens a browser that is closed after the test. */
   static async open(t) {
     const browser = await chromium.launch({ executablePath });
     t.after(() => browser.close());
@@ -19,7 +19,7 @@ export class Stage {
     this.context = context;
   }
 
-  /** A page at this address with these scripts of the explorer. `prepare` runs in it before them, with `given`. */
+  /** Opens a page at this URL with these scripts. `prepare` runs in it before them, with the argument `given`. */
   async page(t, url, body, scripts, { prepare = () => {}, given } = {}) {
     const page = await this.context.newPage();
     t.after(() => page.close());
@@ -34,19 +34,19 @@ export class Stage {
       return route.fulfill(name ? { contentType: 'text/javascript', body: asset(name) } : { contentType: 'text/html', body: html });
     });
     await page.goto(url);
-    /** So many milliseconds later, everything done that was to be done by then. */
+    /** Advances the clock by this many milliseconds and runs everything that is due. */
     page.pass = (ms) => page.evaluate((ms) => window.stage.pass(ms), ms);
-    /** When what was fetched, by the clock. */
+    /** Returns the requests with their times. */
     page.asked = () => page.evaluate(() => window.stage.asked);
-    /** From here on this is the answer to everything: a status, 0 being nobody there and -1 somebody who never answers, and a text. */
+    /** Sets the response to all requests: a status (0: connection refused, -1: no response) and a text. */
     page.answers = (status, text = '') => page.evaluate(([status, text]) => { window.stage.answer = { status, text }; }, [status, text]);
-    /** The page is hidden, or seen again. */
+    /** Hides the page, or shows it again. */
     page.hides = (hidden) => page.evaluate((hidden) => window.stage.hide(hidden), hidden);
     return page;
   }
 }
 
-/** Runs in the page, before its scripts: takes the clock, the network and the window's being seen into our hands. */
+/** Runs in the page before its scripts: replaces clock, network and visibility. */
 function takeOver() {
   const stage = { now: 0, asked: [], answer: { status: 200, text: '' }, streams: [], hidden: false };
   window.stage = stage;
@@ -63,12 +63,12 @@ function takeOver() {
     window.setTimeout(() => end.abort(), ms);
     return end.signal;
   };
-  // The longest that anything is put off by chance.
+  // Random delays take their maximum.
   Math.random = () => 1;
   stage.pass = async (ms) => {
     const end = stage.now + ms;
     for (;;) {
-      // Events of the page come between two turns of the browser's own.
+      // Events of the page are dispatched between two turns of the browser's event loop.
       await new Promise((resolve) => turn(resolve));
       const [alarm, [at, ring]] = [...alarms].sort(([, [one]], [, [other]]) => one - other)[0] ?? [0, [Infinity]];
       if (at > end) break;
@@ -84,7 +84,7 @@ function takeOver() {
     const { status, text } = stage.answer;
     if (status === -1) await new Promise((_, fail) => signal?.addEventListener('abort', () => fail(signal.reason)));
     if (status === 0) throw new TypeError('nobody there');
-    // A Response of the browser's own would take turns of its own.
+    // A real Response would need additional turns.
     return { ok: status === 200, status, text: async () => text, json: async () => JSON.parse(text) };
   };
   window.EventSource = class {

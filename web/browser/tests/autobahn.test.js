@@ -1,4 +1,4 @@
-// The ordering over a live network under Autobahn, as people see it: lanes of cars, and the cuts through them.
+// The DAG page on a live network under Autobahn: lanes of cars, and the cuts through them.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -6,7 +6,7 @@ import { story } from '../../../testnet/e2e/lib/network.js';
 import { until } from '../../../testnet/e2e/lib/until.js';
 import { Explorer, areSound, areWhole, close } from '../lib/explorer.js';
 
-/** What stands beside a name in the lists of facts. */
+/** Returns the value of a name in a list of facts. */
 const fact = (part, name) => {
   const term = part.page().locator('dt', { hasText: new RegExp(`^${name}$`) });
   return part.locator('dl > div').filter({ has: term }).locator('dd');
@@ -18,7 +18,7 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
   const [owner, friend] = network.accounts;
   const pay = async () => node.receipt(await node.wallet(owner).sendTransaction({ to: friend.address, value: 1n }));
 
-  /** Slots and cars, once the explorer knows what its node does and nothing is on its way. */
+  /** Waits until the explorer has all slots and cars of its node, and returns them. */
   const settled = () => until('the explorer to know every slot and car', async () => {
     const { result } = await node.call('corniche_getDag', 'latest', '0x40');
     const { engine, rounds, cars } = await (await fetch(`${network.explorer}/api/v1/dag`)).json();
@@ -80,11 +80,11 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
     const page = await explorer.visit('/dag');
     const newest = async () => Number(await page.locator('#dag').getAttribute('data-newest'));
     const before = await newest();
-    // It goes with the page if the page is loaded again.
+    // Reloading the page would remove this mark.
     await page.evaluate(() => { document.documentElement.dataset.same = 'yes'; });
     await until('the picture to have a newer slot', async () => {
       if (await newest() > before) return true;
-      // What came before the page listens is not told to it.
+      // The page does not receive events from before it subscribed.
       await pay();
       return false;
     });
@@ -98,7 +98,7 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
   await step('a car is picked by a click, and says what it is', async () => {
     await settled();
     const page = await explorer.visit('/dag');
-    // What is drawn last lies on top.
+    // The last drawn element is on top.
     const picked = page.locator('#picture a.vertex').last();
     const [, place, lane] = (await picked.locator('title').textContent()).match(/^Car (\d+), Validator (\d+): /);
     const id = await picked.getAttribute('id');
@@ -167,7 +167,7 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
 
     const { digest, author, holders } = held;
     page = await explorer.visit('/dag');
-    // Its round is its place in its lane; the picture knows in which slot's column it stands.
+    // Its round is its position in its lane. The picture knows the column of the slot.
     const href = await page.locator(`#v${digest.slice(2, 10)}`).getAttribute('href');
     await close(page);
     page = await explorer.visit(href);
@@ -183,7 +183,7 @@ test('the explorer of a network under Autobahn', { timeout: 900_000 }, async (t)
     const page = await explorer.visit('/block/1');
     const block = page.locator('#block');
     assert.equal(await fact(block, 'Leader').innerText(), `validator ${Number(ordering.leader)}`);
-    // A commit is a slot.
+    // A commit corresponds to a slot.
     assert.equal(await fact(block, 'Slots').innerText(), first === last ? `${first}` : `${first} to ${last}`);
     const { result } = await node.call('corniche_getDag', ordering.lastCommit, ordering.lastCommit);
     const [led] = result.slots;

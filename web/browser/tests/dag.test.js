@@ -1,4 +1,4 @@
-// The script of the ordering's page on a clock and a network by hand: how often it asks, and when it does not.
+// The script of the DAG page with a simulated clock and network: how often it polls, and when it does not.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm';
 
 const script = readFileSync(new URL('../../src/assets/dag.js', import.meta.url), 'utf8');
 
-/** What stands for anything of a page that nobody looks at here. */
+/** Placeholder for elements that these tests do not check. */
 const thing = (own = {}) => ({
   dataset: {},
   childNodes: [],
@@ -20,7 +20,7 @@ const thing = (own = {}) => ({
   ...own,
 });
 
-/** The page, following; for a reader who asked for less motion, or not. */
+/** Opens the page in follow mode; `calm` is a reader who prefers reduced motion. */
 function open({ calm = false } = {}) {
   const page = { asked: [], heard: {}, alarms: [], now: 0, hidden: false, answers: true };
   const dag = thing({
@@ -45,7 +45,7 @@ function open({ calm = false } = {}) {
     matchMedia: () => ({ matches: calm }), AbortSignal, location: { assign: (url) => { page.left = url; } },
   });
   page.tick = (kind = 'dag') => page.heard.tick({ detail: { kind, round: 3 } });
-  /** So many milliseconds later, everything done that was to be done by then. */
+  /** Advances the clock by this many milliseconds and runs everything that is due. */
   page.pass = async (ms) => {
     for (const end = page.now + ms; page.now < end; page.now += 10) {
       for (let turns = 0; turns < 20; turns += 1) await null;

@@ -1,4 +1,4 @@
-// Contracts whose names, interfaces and errors are attacks, deployed on a real chain: the explorer shows them and nothing happens.
+// Contracts with hostile names, ABIs and errors on a real chain: the explorer shows them without harm.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

@@ -1,4 +1,4 @@
-// What makes pages live, on a clock and a network by hand: when a page is drawn again, and when it is not.
+// The script for live pages with a simulated clock and network: when a part is redrawn, and when it is not.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -79,7 +79,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
       const asked = (await page.asked()).length;
       await page.pass(600_000);
       assert.equal((await page.asked()).length, asked, 'nothing without news');
-      // The next time it begins with a short pause again.
+      // The next failure starts with a short pause again.
       await page.answers(refusal);
       await page.tick();
       await page.pass(1_000);
@@ -132,7 +132,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     await page.pass(1_000);
     assert.equal(await page.says('one'), 'new');
     assert.equal((await page.asked()).length, 2);
-    // Nothing is owed any more.
+    // No update is pending any more.
     await page.locator('#one a').focus();
     await page.locator('#one a').blur();
     await page.pass(10_000);

@@ -1,4 +1,4 @@
-// Every page over a live network of four validators, as people see it.
+// Every page on a live network of four validators.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -127,7 +127,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     const friend = page.locator(`main .value[data-value="${chain.friend.address}"]`).first();
     await friend.locator('code').hover();
     await until('equal values to light up', async () => (await page.locator('.value.same').count()) >= 2);
-    // The sign goes away again, so it is awaited from before on.
+    // The sign disappears again, so the wait begins before the click.
     await Promise.all([page.locator('.copy.done').waitFor({ timeout: 30_000 }), friend.locator('.copy').click()]);
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), chain.friend.address);
     await page.locator('main').press('/');
@@ -364,8 +364,8 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
 });
 
 /**
- * What a wallet puts into a page: an EIP-1193 provider, whose keys stay with it. It is on the chain, or `at` another one and has never heard
- * of this one; while it `refuses`, its owner signs nothing.
+ * An injected wallet: an EIP-1193 provider that keeps its keys. It is on this chain, or on chain `at` and does not know
+ * this one. While it `refuses`, its owner rejects all requests.
  */
 function injected(wallet, chainId, { at = BigInt(chainId), refuses = false } = {}) {
   const provider = { sent: [], told: [], refuses };
@@ -382,7 +382,7 @@ function injected(wallet, chainId, { at = BigInt(chainId), refuses = false } = {
     wallet_addEthereumChain([chain]) { provider.told.push(chain); },
     async eth_sendTransaction([{ to, data, value }]) {
       if (provider.refuses) throw refusal(4001, 'User rejected the request.');
-      // Without a limit the library would ask first whether it works.
+      // Without a gas limit the library would estimate gas first.
       const hash = await wallet.sendTransaction({ to, data, value: BigInt(value ?? 0), gas: 500_000n });
       provider.sent.push(hash);
       return hash;

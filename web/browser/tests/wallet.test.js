@@ -1,5 +1,5 @@
-// The script that carries calls to a wallet, with a wallet, a server and a clock by hand: what it says when something is refused, and how
-// long it asks what became of a transaction.
+// The wallet script with a simulated wallet, server and clock: its messages after a rejection, and how long it polls
+// the status of a transaction.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ const body = (rpc) => `
   <form action="/address/0x12/write" data-function="f"><div class="field"><input id="f-0" name="a0" value="5"></div><button>Send</button>
     <div class="answer" role="status"></div></form>`;
 
-/** Runs in the page: a wallet whose every answer, or refusal, is given. */
+/** Runs in the page: adds a wallet with given responses and rejections. */
 function putWallet({ account, chain, ...given }) {
   const wallet = { asked: [], chain, ...given };
   const refusal = (error) => { throw Object.assign(new Error(error.message), error); };
@@ -62,12 +62,12 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     };
     page.says = () => page.locator('.answer').innerText();
     page.wallet = (of) => page.evaluate((of) => window.wallet.asked.filter(([method]) => method === of).map(([, given]) => given), of);
-    /** From here on a transaction stands there. */
+    /** Sets the status of the transaction. */
     page.stands = (told) => page.answers(200, JSON.stringify(told));
     return page;
   };
 
-  /** Nothing was sent, and it says why. */
+  /** Checks that nothing was sent, and the message. */
   const nothingSent = async (page, text) => {
     assert.equal(await page.says(), text);
     assert.deepEqual(await page.wallet('eth_sendTransaction'), []);
@@ -99,7 +99,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
       await page.press();
       assert.equal(await page.says(), text);
       assert.deepEqual(page.problems, []);
-      // It can be tried again.
+      // A retry is possible.
       await page.evaluate(() => { delete window.wallet.refuses; });
       await page.press();
       assert.match(await page.says(), /^Sent: /);
@@ -258,7 +258,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     await page.press();
     await page.pass(0);
     const before = (await page.asked()).length;
-    // Two that are asked for would be twice as many.
+    // Two poll loops would send twice as many requests.
     await page.pass(100_000);
     assert.ok((await page.asked()).length - before < 35, `${(await page.asked()).length - before}`);
     assert.equal(await page.locator('.answer p').count(), 1);

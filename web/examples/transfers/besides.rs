@@ -1,5 +1,5 @@
-//! What the indexer is told of blocks besides what is in them: certificates, calls inside transactions, what running took, and the newest
-//! rounds of the ordering.
+//! Data that the indexer receives in addition to blocks: certificates, inner calls, execution statistics, and the
+//! newest rounds of the DAG.
 
 use super::{
     blocks::hash,
@@ -19,20 +19,19 @@ use corniche_web::{
 };
 use sqlx::AnyConnection;
 
-/// One transaction of so many calls other contracts.
+/// One in this many transactions calls other contracts.
 const WITH_CALLS: usize = 10;
 
-/// Lanes of an execution.
 const LANES: usize = 4;
 
-/// Of a block that is written.
+/// Additional data of a block.
 pub struct Besides {
     height: u64,
     traced: Vec<TracedTransaction>,
 }
 
 impl Besides {
-    /// Of this block. Draws nothing from the traffic's own numbers, so that traffic is the same without it.
+    /// Generates the data of this block. Uses its own random numbers, so that the traffic is the same without it.
     pub fn of(whole: &WholeBlock, traffic: &Traffic) -> Self {
         let height = whole.block.number.to::<u64>();
         let mut random = Random(height);
@@ -61,7 +60,7 @@ impl Besides {
     }
 }
 
-/// Writes it, each in the way of its lane.
+/// Writes the data in the same way as the lanes.
 pub async fn write(connection: &mut AnyConnection, group: Vec<Besides>) {
     let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
     let (mut certificates, mut executions) = (Rows::new("certificates", columns), executions::rows());
@@ -93,7 +92,8 @@ fn execution(transactions: usize) -> Execution {
     }
 }
 
-/// As many rounds of the ordering as an explorer keeps: of each validator a proposal upon all of the round before, and one leader.
+/// Writes as many rounds of the DAG as an explorer keeps. Each has a proposal of every validator, which references all
+/// proposals of the previous round, and one leader.
 pub async fn write_rounds(connection: &mut AnyConnection, newest: u64) {
     let digest = |round, author| hash(&[7, round, author]);
     let mut rounds = Vec::new();
@@ -128,7 +128,7 @@ pub async fn write_rounds(connection: &mut AnyConnection, newest: u64) {
     }
 }
 
-/// A digest that search finds.
+/// Returns a batch digest for the search.
 pub fn batch(round: u64) -> B256 {
     hash(&[8, round, 0])
 }

@@ -1,10 +1,13 @@
-//! Writes many token transfers through the indexer's own write path, with all that the indexer is
-//! told besides, and measures every page over them:
-//! `cargo run --release -p corniche-web --example transfers -- sqlite 10000000 [SEED] [DIRECTORY]`, or `postgres`, which it starts itself.
-//! Both are gone at the end. The URL of a database in their place is one that stays: what it holds of as many transfers of the same seed is
-//! not written again.
+//! Writes many token transfers through the indexer's own write path, with all data that the indexer receives in
+//! addition, and measures every page on them:
+//! `cargo run --release -p corniche-web --example transfers -- sqlite 10000000 [SEED] [DIRECTORY]`, or `postgres`,
+//! which
+//! starts a server.
+//! Both databases are deleted at the end. With the URL of a database instead, the data is kept: transfers that it
+//! already has from the same seed are not written again.
 //!
-//! Accounts and tokens are chosen by Zipf's law: a few have most of it. Ends with 1 when a page's p99 is over the bar.
+//! Accounts and tokens are chosen by Zipf's law: a few have most of the traffic. Exits with code 1 if the p99 of a page
+//! exceeds the limit.
 
 #![allow(clippy::print_stdout)] // The figures are the result.
 
@@ -32,10 +35,10 @@ use std::{
 use tempfile::TempDir;
 use traffic::Traffic;
 
-/// What the tokens say of themselves.
+/// ABI of the tokens.
 const INTERFACE: &str = include_str!("erc20.json");
 
-/// Where it is told how it goes, in transfers.
+/// Number of transfers between two lines of progress.
 const STEP: u64 = 100_000;
 
 #[tokio::main]
@@ -64,10 +67,10 @@ async fn main() -> ExitCode {
         bytes(&database).await / transfers as f64,
         bytes(&database).await / 1e9
     );
-    // What a server does by itself after a while.
+    // A server does this by itself after a while.
     if name.starts_with("postgres") {
         let mut connection = database.writer().await.expect("a connection");
-        // It takes longer than any statement of the explorer may.
+        // This exceeds the explorer's statement timeout.
         sqlx::raw_sql("SET statement_timeout = 0").execute(&mut *connection).await.expect("all the time it needs");
         sqlx::raw_sql("ANALYZE").execute(&mut *connection).await.expect("statistics");
     }
@@ -77,7 +80,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Writes it as the indexer does when it has much to catch up with.
+/// Writes the traffic like an indexer that catches up.
 async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Traffic {
     let mut connection = database.writer().await.expect("a connection");
     if let Some(tip) = write::tip(&mut connection).await.expect("its newest block") {
@@ -123,7 +126,7 @@ async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Tra
     traffic
 }
 
-/// How large the database is.
+/// Returns the size of the database.
 async fn bytes(database: &Database) -> f64 {
     let lite = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
     let large = "SELECT pg_database_size(current_database())";

@@ -1,4 +1,4 @@
-//! How long every page takes, asked over loopback through the real router.
+//! Measures the time of every page over loopback through the real router.
 
 use super::{
     besides,
@@ -24,18 +24,18 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Requests for each kind of page, and what is not measured before them.
+/// Number of measured requests for each kind of page, and of warm-up requests before.
 const REQUESTS: usize = 300;
 const WARM: usize = 5;
 
-/// Search sends on to what was meant.
+/// The search redirects to an exact result.
 const FOUND: [u16; 2] = [200, 303];
 
 const BAR: Duration = Duration::from_millis(50);
 
-/// Pages and questions of the API. `{hot}` is one of the ten busiest accounts, `{account}` any; `{gold}` one of the ten busiest tokens;
-/// `{place}` a place anywhere in the chain; `{named}` a block by its hash; `{round}` one of the newest rounds, `{batch}` a batch of one;
-/// `{failure}` a transaction that failed.
+/// Pages and API requests. `{hot}` is one of the ten busiest accounts, `{account}` any account; `{gold}` one of the ten
+/// busiest tokens; `{place}` any place in the chain; `{named}` a block by its hash; `{round}` one of the newest rounds,
+/// `{batch}` a batch of one of these; `{failure}` a failed transaction.
 const PAGES: &[&str] = &[
     "/",
     "/blocks",
@@ -151,12 +151,12 @@ const PAGES: &[&str] = &[
     "/api?module=stats&action=tokensupply&contractaddress={gold}",
 ];
 
-/// Actions that only the node can answer.
+/// Actions that need a node.
 const OF_THE_NODE: [&str; 2] = ["balance", "balancemulti"];
 
-/// What programs may ask is measured, all of it.
+/// Checks that the whole API is measured.
 fn nothing_is_forgotten() {
-    // What stands in braces has another name there.
+    // Parameters have other names here.
     let pattern = |path: &str| -> Vec<String> {
         let path = path.split('?').next().unwrap_or_default();
         path.split('/').map(|part| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() }).collect()
@@ -171,14 +171,14 @@ fn nothing_is_forgotten() {
     }
 }
 
-/// Measures all, and answers whether all are below the bar.
+/// Measures all pages. Returns `true` if all are below the limit.
 pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool {
     nothing_is_forgotten();
     let rate = Rate { burst: 1e15, per_second: 1e15 };
     let (uploads, _) = corniche_web::indexer::uploads::channel();
     let site = Site {
         database,
-        // Nobody: what is measured is ours.
+        // No node, because only the explorer is measured.
         node: Node::new("http://127.0.0.1:9"),
         mesh: Mesh::new(["http://127.0.0.1:9"]),
         standing: Arc::new(Standing::new("CRN".into())),
@@ -258,7 +258,7 @@ fn fill(page: &str, traffic: &Traffic, random: &mut Random) -> String {
     path
 }
 
-/// Status and bytes of the answer.
+/// Returns status and size of the response in bytes.
 async fn get(address: SocketAddr, path: &str) -> (u16, usize) {
     let mut socket = TcpStream::connect(address).await.expect("a connection");
     let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");

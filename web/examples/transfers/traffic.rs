@@ -1,4 +1,4 @@
-//! Blocks full of transfers, with some other transactions behind them.
+//! Generates blocks full of transfers, with some other transactions.
 
 use super::{
     blocks::{self, Call, Head, block, hash, transaction},
@@ -10,87 +10,87 @@ use corniche_web::{
     node::{Receipt, Transaction, WholeBlock},
 };
 
-/// Transfers of a block, and milliseconds between two: a hundred transfers a second.
+/// Transfers of a block, and block interval in milliseconds: a hundred transfers a second.
 const IN_BLOCK: u64 = 100;
 const BLOCK_MS: u64 = 1_000;
 
-/// Transactions of a block besides: allowances, and some that fail.
+/// Other transactions of a block: approvals, and failures.
 const APPROVALS: u64 = 5;
 const FAILURES: u64 = 2;
 
 const TOKENS: u64 = 500;
-/// Who sign all blocks.
+/// Validators, all of which sign every block.
 pub const VALIDATORS: u64 = 4;
 
-/// When it begins, Unix milliseconds.
+/// Time of the first block in Unix milliseconds.
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
-/// See the module.
+/// Generator of the traffic; see the module.
 pub struct Traffic {
     random: Random,
     seed: u64,
     transfers: u64,
     accounts: u64,
-    /// Blocks so far.
+    /// Number of blocks so far.
     pub blocks: u64,
-    /// The last one's hash.
+    /// Hash of the last block.
     pub parent: B256,
 }
 
 impl Traffic {
-    /// So many transfers; one account for ten of them.
+    /// Generates this many transfers, with one account for every ten of them.
     pub fn new(seed: u64, transfers: u64) -> Self {
         let accounts = (transfers / 10).max(100);
         Self { random: Random(seed), seed, transfers, accounts, blocks: 0, parent: B256::ZERO }
     }
 
-    /// Its parameters.
+    /// Returns the parameters as text.
     pub fn name(&self) -> String {
         format!("accounts={}/tokens={TOKENS}/in-block={IN_BLOCK}", self.accounts)
     }
 
-    /// One of these by Zipf's law: the n-th is chosen as often as 1/n says.
+    /// Chooses a number below `of` by Zipf's law: the n-th with a frequency proportional to 1/n.
     fn zipf(random: &mut Random, of: u64) -> u64 {
         let uniform = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
         (((of as f64 + 1.0).powf(uniform)) as u64).clamp(1, of) - 1
     }
 
-    /// An account by its rank.
+    /// Returns an account by its rank.
     pub fn account(&self, rank: u64) -> Address {
         Address::from_word(hash(&[self.seed, 1, rank]))
     }
 
-    /// A token by its rank.
+    /// Returns a token by its rank.
     pub fn token(&self, rank: u64) -> Address {
         Address::from_word(hash(&[self.seed, 2, rank]))
     }
 
-    /// The hash of a transfer.
+    /// Returns the hash of a transfer.
     pub fn transfer(&self, at: u64) -> B256 {
         hash(&[self.seed, 3, at])
     }
 
-    /// The hash of a block.
+    /// Returns the hash of a block.
     pub fn block(&self, number: u64) -> B256 {
         hash(&[self.seed, 4, number])
     }
 
-    /// The hash of the transaction of a block that fails.
+    /// Returns the hash of the failed transaction of a block.
     pub fn failure(&self, block: u64) -> B256 {
         hash(&[self.seed, 5, block, 0])
     }
 
-    /// How many transfers were made so far.
+    /// Returns the number of transfers so far.
     pub fn made(&self) -> u64 {
         self.transfers.min(self.blocks * IN_BLOCK)
     }
 
-    /// How many accounts, tokens and transfers there are.
+    /// Returns the numbers of accounts, tokens and transfers.
     pub fn counts(&self) -> (u64, u64, u64) {
         (self.accounts, TOKENS, self.transfers)
     }
 
-    /// The next block, if there is one.
+    /// Returns the next block, or `None` at the end.
     pub fn next_block(&mut self) -> Option<WholeBlock> {
         let first = self.blocks * IN_BLOCK;
         let count = IN_BLOCK.min(self.transfers.checked_sub(first).filter(|left| *left > 0)?);
@@ -113,7 +113,7 @@ impl Traffic {
         Some(block(&head, transactions))
     }
 
-    /// Somebody, and the token that they have to do with.
+    /// Chooses an account and a token.
     fn anyone(&mut self) -> (Address, Address) {
         let (account, token) = (Self::zipf(&mut self.random, self.accounts), Self::zipf(&mut self.random, TOKENS));
         (self.account(account), self.token(token))
@@ -122,7 +122,7 @@ impl Traffic {
     fn transfer_of(&mut self, at: u64) -> (Transaction, Receipt) {
         let recipient = Self::zipf(&mut self.random, self.accounts);
         let ((from, token), to) = (self.anyone(), self.account(recipient));
-        // Who has nothing yet is given something by the same transaction; a third does not care to look.
+        // A third of the transfers are mints, so that accounts get balances. Senders need no balance.
         let mint = self.random.percent(33);
         let amount = U256::from(1 + self.random.below(1_000_000));
         let from_side = if mint { Address::ZERO } else { from };
@@ -132,7 +132,7 @@ impl Traffic {
     }
 
     fn approval(&mut self, block: u64, at: u64) -> (Transaction, Receipt) {
-        // Few are trusted.
+        // Few accounts are approved spenders.
         let spender = Self::zipf(&mut self.random, 100);
         let ((owner, token), spender, amount) = (self.anyone(), self.account(spender), U256::MAX);
         let moved = Moved::Approval { token, owner, spender, id: None, amount };
@@ -150,7 +150,7 @@ impl Traffic {
 const TRANSFER: [u8; 4] = [0xa9, 0x05, 0x9c, 0xbb];
 const APPROVE: [u8; 4] = [0x09, 0x5e, 0xa7, 0xb3];
 
-/// A call of a token's function of an address and an amount, which does nothing yet.
+/// Builds a call of a token's function with an address and an amount, without logs.
 fn call(selector: [u8; 4], from: Address, token: Address, about: Address, amount: U256) -> Call {
     let input = [&selector[..], about.into_word().as_slice(), &amount.to_be_bytes::<32>()].concat();
     let (gas_used, succeeded, created, logs) = (52_000, true, None, vec![]);

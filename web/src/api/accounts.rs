@@ -1,4 +1,4 @@
-//! Accounts: what they have, and what they took part in.
+//! Accounts: balances, transactions, transfers, calls, token balances and approvals.
 
 use super::{
     ask::{Ask, Listing, cut},
@@ -97,7 +97,7 @@ pub async fn show(ask: Ask) -> Result<Account, Problem> {
     let text = "SELECT c.creator, t.hash FROM contracts c LEFT JOIN transactions t ON t.place = c.transaction_place WHERE c.address = $1";
     let contract = sql(text).bind(address.to_vec()).fetch_optional(readers).await?;
     let token = sql("SELECT standard FROM tokens WHERE address = $1").bind(address.to_vec()).fetch_optional(readers).await?;
-    // The node may be away; then the answer is what was written down.
+    // The node may be unreachable; then the response has only data from the database.
     let now = ask.site.node.account(address).await.ok();
     let creation = contract.as_ref().map(|row| row.maybe_bytes("hash")).transpose()?.flatten();
     let creator = contract.as_ref().map(|row| row.maybe_address("creator")).transpose()?.flatten();
@@ -114,7 +114,7 @@ pub async fn show(ask: Ask) -> Result<Account, Problem> {
     })
 }
 
-/// Rows of [`Part`]s, newest first.
+/// Reads rows of [`Part`]s, newest first.
 pub async fn part_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow>, Problem> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms, a.roles FROM \
@@ -124,7 +124,7 @@ pub async fn part_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow
     Ok(query.fetch_all(ask.site.database.readers()).await?)
 }
 
-/// Rows of [`Transfer`]s, newest first.
+/// Reads rows of [`Transfer`]s, newest first.
 pub async fn transfer_rows(ask: &Ask, below: Place, limit: i64) -> Result<Vec<AnyRow>, Problem> {
     let text = "SELECT m.place, m.time_ms, m.token, m.sender, m.recipient, m.token_id, m.amount, k.name, k.symbol, \
              k.decimals, k.standard, t.hash FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens k ON \
@@ -146,7 +146,7 @@ pub async fn transactions(ask: Ask) -> Result<Listing<Part>, Problem> {
     Ok(Listing { items: rows.iter().zip(transactions).map(part).collect::<Result<_, _>>()?, next })
 }
 
-/// What an account had to do with a transaction.
+/// Returns the names of the bits in `activity.roles`.
 pub fn roles(roles: u64) -> Vec<String> {
     const WORDS: [(u64, &str); 6] = [
         (role::SENDER, "sender"),
@@ -226,7 +226,7 @@ fn token_id(row: &AnyRow) -> Result<Option<Amount>, DatabaseError> {
     Ok((!id.is_empty()).then(|| Amount(U256::from_be_slice(&id))))
 }
 
-/// Items of `limit` + 1 rows that the bytes of some columns order.
+/// Makes a page from `limit` + 1 rows that are sorted by the bytes of some columns.
 pub fn keyed<T>(
     mut rows: Vec<AnyRow>,
     limit: i64,

@@ -1,4 +1,4 @@
-//! A question with its parameters, of which each has been looked up in the table; and lists, which are answered in parts.
+//! A request with parameters that are checked against the table; and paginated lists.
 
 use super::{
     Endpoint,
@@ -14,25 +14,25 @@ use serde::Serialize;
 use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Items of a page when nothing is said, and at most.
+/// Default and maximum number of items of a page.
 const USUAL: i64 = 25;
 const MOST: i64 = 100;
 
-/// A question.
+/// A request.
 #[derive(Debug)]
 pub struct Ask {
-    /// What may be asked.
+    /// Application state.
     pub site: Arc<Site>,
     path: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Listing<T> {
-    /// In the list's order.
+    /// Items in the order of the list.
     pub items: Vec<T>,
-    /// Where the next part begins; `None` at the end.
+    /// Cursor of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl<T: Shown> Shown for Listing<T> {
 }
 
 impl Ask {
-    /// Checks that the endpoint takes these parameters, each once.
+    /// Creates a request. Checks that the endpoint has these parameters, and that each occurs at most once.
     pub fn new(
         site: Arc<Site>,
         endpoint: &Endpoint,
@@ -64,18 +64,18 @@ impl Ask {
         Ok(ask)
     }
 
-    /// A parameter of the query, if it is there and not empty.
+    /// Returns a query parameter, or `None` if it is missing or empty.
     pub fn query(&self, name: &str) -> Option<&str> {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A parameter of the query that is a whole number, if it is given.
+    /// Returns an integer query parameter, if it is present.
     pub fn whole(&self, name: &str) -> Result<Option<u64>, Problem> {
         let Some(number) = self.query(name) else { return Ok(None) };
         number.parse().map(Some).map_err(|_| Problem::bad(format!("{name}: a whole number")))
     }
 
-    /// A parameter of the path.
+    /// Returns a path parameter.
     pub fn path(&self, name: &str) -> &str {
         self.path.get(name).map_or("", String::as_str)
     }
@@ -90,49 +90,49 @@ impl Ask {
         hash(self.path("hash")).ok_or_else(|| Problem::bad("hash: a hash is 0x and 64 digits"))
     }
 
-    /// How many items are wanted.
+    /// Returns the number of items of a page.
     pub fn limit(&self) -> Result<i64, Problem> {
         let Some(limit) = self.query("limit") else { return Ok(USUAL) };
         let limit = limit.parse().ok().filter(|limit| (1..=MOST).contains(limit));
         limit.ok_or_else(|| Problem::bad(format!("limit: a number from 1 to {MOST}")))
     }
 
-    /// The bytes of a cursor, if one is given, that has one of these lengths.
+    /// Returns the bytes of the cursor, if there is one. Its length must be one of `lengths`.
     pub fn cursor(&self, lengths: &[usize]) -> Result<Option<Vec<u8>>, Problem> {
         let Some(cursor) = self.query("cursor") else { return Ok(None) };
         let bytes = hex::decode(cursor).ok().filter(|bytes| lengths.contains(&bytes.len()));
         bytes.map(Some).ok_or_else(|| Problem::bad("cursor: not one of this list; give what `next` said, or none to begin"))
     }
 
-    /// A cursor that is one number, or `otherwise`.
+    /// Returns a cursor that is one number; `otherwise` without a cursor.
     pub fn number(&self, otherwise: i64) -> Result<i64, Problem> {
         let bytes = self.cursor(&[8])?;
         let number = |bytes: Vec<u8>| bytes.try_into().ok().map(i64::from_be_bytes);
         Ok(bytes.and_then(number).unwrap_or(otherwise))
     }
 
-    /// Lists that go down from a place: below this one.
+    /// Returns the place below which a descending list continues.
     pub fn below(&self) -> Result<Place, Problem> {
         self.number(Place::END.0).map(Place)
     }
 }
 
-/// An address as people write it: any capitals, with or without `0x`.
+/// Parses an address: any case, with or without `0x`.
 pub fn address(text: &str) -> Result<Address, Problem> {
     text.trim().parse().map_err(|_| Problem::bad("address: an address is 0x and 40 digits"))
 }
 
-/// A hash of 32 bytes, with or without `0x`.
+/// Parses a hash of 32 bytes, with or without `0x`.
 pub fn hash(text: &str) -> Option<B256> {
     text.trim().parse().ok()
 }
 
-/// A cursor of one number.
+/// Encodes a number as a cursor.
 pub fn at(number: i64) -> String {
     hex::encode(number.to_be_bytes())
 }
 
-/// Of `limit` + 1 rows, those that are wanted; and, if there is one more, the place of the last.
+/// Truncates `limit` + 1 rows to `limit`. Returns the cursor of the next page if there is one more row.
 pub fn cut(rows: &mut Vec<AnyRow>, limit: i64, column: &'static str) -> Result<Option<String>, DatabaseError> {
     if rows.len() <= limit as usize {
         return Ok(None);
@@ -142,7 +142,7 @@ pub fn cut(rows: &mut Vec<AnyRow>, limit: i64, column: &'static str) -> Result<O
 }
 
 impl<T> Listing<T> {
-    /// Items of `limit` + 1 rows that a number in `column` orders.
+    /// Makes a page from `limit` + 1 rows that are sorted by a number in `column`.
     pub fn of(
         mut rows: Vec<AnyRow>,
         limit: i64,

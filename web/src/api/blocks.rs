@@ -1,4 +1,4 @@
-//! Blocks, how they were ordered, and who certified them.
+//! Blocks, their ordering and their certificates.
 
 use super::{
     ask::{Ask, Listing},
@@ -15,7 +15,7 @@ use alloy_primitives::{B256, Bytes};
 use corniche_types::SignerBitmap;
 use sqlx::any::AnyRow;
 
-/// Batches and skipped transactions that come with a block.
+/// Most batches and skipped transactions in the response for one block.
 const FIRST: i64 = 500;
 
 object! {
@@ -161,7 +161,7 @@ pub async fn list(ask: Ask) -> Result<Listing<Block>, Problem> {
     Listing::of(rows, limit, "number", |row| Block::of(row, certified))
 }
 
-/// The block of this question.
+/// Finds the block of the request by number or hash.
 pub async fn find(ask: &Ask) -> Result<AnyRow, Problem> {
     let block = ask.path("block").trim();
     let readers = ask.site.database.readers();
@@ -198,7 +198,7 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
     })
 }
 
-/// The round whose leader made a commit.
+/// Returns the round whose leader made a commit.
 async fn led_in(site: &Site, commit: Option<u64>) -> Result<Option<u64>, Problem> {
     let Some(commit) = commit else { return Ok(None) };
     Ok(leader_of(site.database.readers(), commit).await?.map(|leader| leader.round))
@@ -225,7 +225,7 @@ async fn covering(site: &Site, block: u64) -> Result<Option<Certificate>, Proble
 }
 
 impl Block {
-    /// Certificates cover all blocks up to `certified`.
+    /// Makes a block from a row. Certificates cover all blocks up to `certified`.
     fn of(row: &AnyRow, certified: Option<u64>) -> Result<Self, DatabaseError> {
         let number = row.number("number")?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The chain as a whole: how far it is, who orders and signs, numbers of days; and search.
+//! The chain as a whole: progress, validators and statistics for each day; and search.
 
 use super::{
     ask::{Ask, Listing},

@@ -1,4 +1,4 @@
-//! Contracts: their interface, and what their code is.
+//! Contracts: their ABI, and properties of their code.
 
 use super::{
     accounts::keyed,

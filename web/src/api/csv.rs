@@ -1,7 +1,8 @@
-//! An account's history as files for spreadsheets: RFC 4180, read from the database and sent in bounded pieces.
+//! An account's history as CSV files for spreadsheets (RFC 4180). Rows are read from the database and sent in bounded
+//! chunks.
 //!
-//! Symbols and names are strangers' texts, and a spreadsheet runs a text that begins like a formula. Such a text is sent with an apostrophe
-//! before it, which spreadsheets take for "this is text".
+//! Symbols and names are untrusted, and a spreadsheet evaluates text that looks like a formula. Such text gets an
+//! apostrophe as prefix, which spreadsheets treat as a text marker.
 
 use super::{
     accounts::{part_rows, roles, transfer_rows},
@@ -23,11 +24,11 @@ use axum::{
 };
 use futures::{StreamExt, future::BoxFuture, stream};
 
-/// Most rows of a file, and rows of a piece.
+/// Most rows of a file, and rows of a chunk.
 pub const MOST_ROWS: u64 = 50_000;
 const PIECE: i64 = 500;
 
-/// Columns of transactions.
+/// Columns of a file of transactions.
 pub const TRANSACTIONS: &[&str] = &[
     "time",
     "block",
@@ -47,7 +48,7 @@ pub const TRANSACTIONS: &[&str] = &[
     "nonce",
 ];
 
-/// Columns of transfers.
+/// Columns of a file of transfers.
 pub const TRANSFERS: &[&str] = &[
     "time",
     "block",
@@ -64,10 +65,10 @@ pub const TRANSFERS: &[&str] = &[
     "decimals",
 ];
 
-/// Some rows and where the last one is.
+/// Rows of a chunk and the place of the last row.
 type Piece = Result<(Vec<Vec<String>>, Option<Place>), Problem>;
 
-/// Reads rows below a place, as many as are wanted.
+/// Reads at most this many rows below a place.
 type Reader = fn(&Ask, Place, i64) -> BoxFuture<'_, Piece>;
 
 /// `/api/v1/accounts/{address}/transactions.csv`
@@ -138,12 +139,12 @@ async fn moved_rows(ask: &Ask, below: Place, limit: i64) -> Piece {
     Ok((rows.iter().map(line).collect::<Result<_, Problem>>()?, last))
 }
 
-/// An amount without commas.
+/// Formats an amount without thousands separators.
 fn plain(amount: U256, decimals: u64) -> String {
     format::amount(amount, decimals).replace(',', "")
 }
 
-/// How far a file is sent.
+/// State of a download.
 struct Progress {
     ask: Ask,
     below: Place,
@@ -160,7 +161,7 @@ fn file(ask: Ask, name: &str, columns: &[&str], read: Reader) -> Result<Response
         let (piece, progress) = piece(progress?).await;
         Some((piece, progress))
     });
-    // What compresses it asks once more after the end, which `unfold` panics at.
+    // The compression layer polls once more after the end; without `fuse`, `unfold` would panic.
     let body = stream::iter([Ok(Bytes::from(head))]).chain(pieces).fuse();
     let headers = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8; header=present".to_owned()),
@@ -169,11 +170,10 @@ fn file(ask: Ask, name: &str, columns: &[&str], read: Reader) -> Result<Response
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
-/// The next piece, and what is left to do. After a failure the answer breaks off, so that nobody takes it for the whole.
+/// Reads the next chunk. An error aborts the response, so that the client does not take it for complete.
 async fn piece(mut progress: Progress) -> (Result<Bytes, std::io::Error>, Option<Progress>) {
     let left = MOST_ROWS - progress.sent;
     let wanted = PIECE.min(left as i64);
-    // One more row would say that the file is cut.
     let rows = match (progress.read)(&progress.ask, progress.below, wanted).await {
         Ok(rows) => rows,
         Err(problem) => return (Err(std::io::Error::other(problem.message)), None),
@@ -186,6 +186,7 @@ async fn piece(mut progress: Progress) -> (Result<Bytes, std::io::Error>, Option
     if progress.sent < MOST_ROWS {
         return (Ok(text.into()), Some(progress));
     }
+    // One further row shows that the file is truncated.
     match (progress.read)(&progress.ask, last, 1).await {
         Ok((more, _)) if !more.is_empty() => {
             let notice = format!("cut after {MOST_ROWS} rows: ask for the next ones with cursor={}", at(last.0));
@@ -197,13 +198,13 @@ async fn piece(mut progress: Progress) -> (Result<Bytes, std::io::Error>, Option
     }
 }
 
-/// A line of a file.
+/// Formats a line of a file.
 fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     let cells: Vec<_> = cells.map(cell).collect();
     cells.join(",") + "\r\n"
 }
 
-/// A cell: never a formula, in quotation marks where it has to be.
+/// Formats a cell: escapes formulas, and quotes where necessary.
 fn cell(text: &str) -> String {
     let harmless = match text.trim_start().chars().next() {
         Some('=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠' | '|' | '%') => format!("'{text}"),

@@ -1,4 +1,4 @@
-//! The ordering, in the node's own words.
+//! The consensus DAG as the node reports it.
 
 use super::{
     ask::Ask,
@@ -47,7 +47,7 @@ impl Shown for DagRound {
     }
 }
 
-/// The schema of the node's methods says what is in it.
+/// Documented in the schema of the node's RPC.
 impl Shown for DagVertex {
     fn form() -> Form {
         Form::Plain { kind: "JSON", example: json!({}) }

@@ -1,4 +1,4 @@
-//! What transactions did: logs, movements of tokens, calls inside them.
+//! Effects of transactions: logs, token transfers, inner calls.
 
 use super::{
     ask::{Ask, Listing},
@@ -110,7 +110,7 @@ object! {
     }
 }
 
-/// Where the transaction of this question is.
+/// Returns the place of the transaction in the request.
 async fn place_of(ask: &Ask) -> Result<Place, Problem> {
     let hash = ask.hash()?;
     let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec());
@@ -134,14 +134,14 @@ pub async fn calls(ask: Ask) -> Result<Listing<Call>, Problem> {
     calls_of(&ask.site, place_of(&ask).await?, ask.number(-1)?, ask.limit()?).await
 }
 
-/// Rows of a transaction after a place. They are in its block, which bounds the walk along either index.
+/// Reads rows of a transaction after a place. They are in the block of the transaction, which bounds the index scan.
 async fn rows(site: &Site, text: &'static str, transaction: Place, after: i64, limit: i64) -> Result<Vec<AnyRow>, Problem> {
     let (first, until) = (Place::first(transaction.block()).0, Place::first(transaction.block() + 1).0);
     let query = sql(text).bind(transaction.0).bind(after.max(first - 1)).bind(until).bind(limit + 1);
     Ok(query.fetch_all(site.database.readers()).await?)
 }
 
-/// Logs after a place.
+/// Reads logs of a transaction after a place.
 pub async fn logs_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Log>, Problem> {
     let text = "SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 AND place > $2 AND place < $3 ORDER BY place LIMIT $4";
     let rows = rows(site, text, transaction, after, limit).await?;
@@ -156,7 +156,7 @@ pub async fn logs_of(site: &Site, transaction: Place, after: i64, limit: i64) ->
     })
 }
 
-/// Transfers after a place.
+/// Reads token transfers of a transaction after a place.
 pub async fn transfers_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Transfer>, Problem> {
     let text = "SELECT m.place, m.time_ms, m.token, m.sender, m.recipient, m.token_id, m.amount, k.name, k.symbol, \
              k.decimals, k.standard, t.hash FROM transfers m JOIN tokens k ON k.address = m.token JOIN transactions t ON \
@@ -166,7 +166,7 @@ pub async fn transfers_of(site: &Site, transaction: Place, after: i64, limit: i6
     Listing::of(rows, limit, "place", Transfer::of)
 }
 
-/// Calls after a place.
+/// Reads inner calls of a transaction after a place.
 pub async fn calls_of(site: &Site, transaction: Place, after: i64, limit: i64) -> Result<Listing<Call>, Problem> {
     let text = "SELECT c.place, c.depth, c.kind, c.sender, c.recipient, c.value, c.selector, c.gas_used, c.error, t.hash \
              FROM calls c JOIN transactions t ON t.place = c.transaction_place WHERE c.transaction_place = $1 AND c.place \
@@ -176,7 +176,7 @@ pub async fn calls_of(site: &Site, transaction: Place, after: i64, limit: i64) -
 }
 
 impl Transfer {
-    /// Of a row of `transfers`, with its token and its transaction.
+    /// Makes a transfer from a row of `transfers` with its token and its transaction.
     pub fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
         let place = row.place("place")?;
         Ok(Self {
@@ -197,7 +197,7 @@ impl Transfer {
 }
 
 impl Call {
-    /// Of a row of `calls`, with its transaction.
+    /// Makes a call from a row of `calls` with its transaction.
     pub fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
         let place = row.place("place")?;
         Ok(Self {

@@ -1,7 +1,8 @@
-//! What tools made for Etherscan ask: `/api?module=…&action=…`, with Etherscan's envelope and its words, because tools compare them.
+//! API for tools written for Etherscan: `/api?module=…&action=…`. Uses Etherscan's envelope and messages, because tools
+//! compare them.
 //!
-//! What this explorer does not have it does not make up. Source code is never verified here, so it is never claimed; an interface that the
-//! contract's code carries, or that was uploaded, is served where one is asked for.
+//! Data that this explorer does not have is not made up. It does not verify source code, so it never reports verified
+//! code. It serves the ABI that the contract's code contains or that was uploaded.
 
 mod account;
 mod contract;
@@ -28,15 +29,15 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Something that tools ask.
+/// An action of the Etherscan API.
 pub struct Action {
     /// `account`
     pub module: &'static str,
     /// `txlist`
     pub name: &'static str,
-    /// Parameters of its own.
+    /// Names of its parameters.
     pub takes: &'static [&'static str],
-    /// What it answers here.
+    /// Description of the response.
     pub about: &'static str,
     call: fn(Arc<Site>, Parameters) -> BoxFuture<'static, Answer>,
 }
@@ -53,7 +54,7 @@ macro_rules! action {
     };
 }
 
-/// All of it.
+/// All actions.
 pub static ACTIONS: &[Action] = &[
     action!("account", "balance", ["address"], account::balance, "Wei that the account has now."),
     action!("account", "balancemulti", ["address"], account::balances, "The same of up to 20 accounts, with commas between."),
@@ -123,7 +124,7 @@ pub static ACTIONS: &[Action] = &[
     action!("stats", "tokensupply", ["contractaddress"], supply, "Made and not gone of a token, as its events add up."),
 ];
 
-/// What is answered.
+/// Response in Etherscan's format.
 #[derive(Debug, Serialize)]
 pub struct Envelope {
     status: &'static str,
@@ -131,18 +132,18 @@ pub struct Envelope {
     result: Value,
 }
 
-/// What was not answered.
+/// Reason why a request failed.
 #[derive(Debug)]
 pub enum Refusal {
-    /// In Etherscan's words where it has some.
+    /// Error message, in Etherscan's wording if it has one.
     No(String),
-    /// A list without items.
+    /// The list is empty.
     Empty,
-    /// Our own fault.
+    /// Internal error.
     Broken(Problem),
 }
 
-/// A result, or why there is none.
+/// Result of an action.
 pub type Answer = Result<Value, Refusal>;
 
 impl<T: Into<Problem>> From<T> for Refusal {
@@ -157,7 +158,7 @@ impl Refusal {
     }
 }
 
-/// Names and values of the query and of a form, names in small letters as tools disagree about them.
+/// Parameters of the query and of the form. Names are converted to lower case, because tools differ in case.
 #[derive(Debug, Default)]
 pub struct Parameters(BTreeMap<String, String>);
 
@@ -190,7 +191,7 @@ impl Parameters {
     }
 }
 
-/// Whether this is a question for here, rather than somebody who wants to read the page.
+/// Returns `true` for an API request, `false` for a reader of the documentation page.
 pub fn is_question(request: &Request) -> bool {
     let accepts = |kind| accepts(request.headers(), kind);
     request.uri().path() == crate::links::API
@@ -207,10 +208,10 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains(kind))
 }
 
-/// Names and values, as they came.
+/// Names and values as received.
 type Pairs = Vec<(String, String)>;
 
-/// `GET /api`: an answer, or the page that says what may be asked.
+/// `GET /api`: a response of the API, or the documentation page.
 pub async fn get(State(site): State<Arc<Site>>, query: Result<Query<Pairs>, QueryRejection>, request: Request) -> Response {
     if !is_question(&request) {
         return pages::api::page(&site).into_response();
@@ -221,7 +222,7 @@ pub async fn get(State(site): State<Arc<Site>>, query: Result<Query<Pairs>, Quer
     }
 }
 
-/// `POST /api`: tools send what is long in a form.
+/// `POST /api`: tools send long parameters in a form.
 pub async fn post(
     State(site): State<Arc<Site>>,
     query: Result<Query<Pairs>, QueryRejection>,
@@ -257,12 +258,12 @@ fn envelope(answer: Answer) -> Response {
     Json(envelope).into_response()
 }
 
-/// For who asks too much: tools look for these words, and wait.
+/// Response to a client above the rate limit. Tools recognize this message and retry later.
 pub fn busy() -> Response {
     (StatusCode::TOO_MANY_REQUESTS, envelope(Err(Refusal::no("Max rate limit reached")))).into_response()
 }
 
-/// A list, which is not an answer when nothing is in it.
+/// Returns a list, or Etherscan's error for an empty one.
 fn list(items: Vec<Value>) -> Answer {
     if items.is_empty() { Err(Refusal::Empty) } else { Ok(Value::Array(items)) }
 }
@@ -292,7 +293,7 @@ async fn block_by_time(site: &Site, parameters: &Parameters) -> Answer {
     }
     let seconds = parameters.number("timestamp", 0)?;
     let (text, ms) = match parameters.get("closest").unwrap_or("before") {
-        // A block's time in seconds is cut, so one within this second is not after it.
+        // Etherscan's timestamps have whole seconds, so a block within this second is not after it.
         "before" => {
             let text = "SELECT number FROM blocks WHERE time_ms < $1 ORDER BY time_ms DESC, number DESC LIMIT 1";
             (text, seconds.saturating_add(1).saturating_mul(1_000))

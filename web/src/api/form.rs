@@ -1,64 +1,64 @@
-//! What answers look like. An object is declared once: the same lines make the Rust type that is served, its documentation, and an example,
-//! so that no field is served that is not documented.
+//! Schema of responses. Each object is declared once: the same lines define the Rust type, its documentation and an
+//! example. So every served field is documented.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// The form of a value.
+/// Schema of a value.
 #[derive(Clone, Debug)]
 pub enum Form {
     /// A plain value.
     Plain {
-        /// What it is called in the documentation.
+        /// Type name in the documentation.
         kind: &'static str,
-        /// One.
+        /// Example value.
         example: Value,
     },
-    /// It, or `null`.
+    /// A nullable value.
     Maybe(Box<Form>),
     /// An array.
     List(Box<Form>),
-    /// A part of a list, with the way to the next one.
+    /// A page of a list, with the cursor of the next one.
     Page(Box<Form>),
-    /// Fields.
+    /// An object with fields.
     Object(Object),
-    /// Lines of comma-separated values with these columns.
+    /// CSV with these columns.
     Lines(&'static [&'static str]),
 }
 
-/// An object with a name of its own in the documentation.
+/// An object with its own name in the documentation.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// `Block`
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub about: String,
-    /// In the order in which they are served; all of them always are.
+    /// Fields in the order in which they are served. All fields are always present.
     pub fields: Vec<Field>,
 }
 
 /// A field of an object.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// As in JSON.
+    /// Name in JSON.
     pub name: String,
-    /// What it means.
+    /// Meaning.
     pub meaning: String,
-    /// What it holds.
+    /// Schema.
     pub form: Form,
-    /// One, where the form's own would not make sense.
+    /// Example, if that of the schema does not fit.
     pub example: Option<Value>,
 }
 
-/// Something that answers may hold.
+/// A type that responses may contain.
 pub trait Shown: Serialize {
-    /// What it looks like.
+    /// Returns its schema.
     fn form() -> Form;
 }
 
 impl Form {
-    /// In a word or two.
+    /// Returns a short name of the type.
     pub fn kind(&self) -> String {
         match self {
             Self::Plain { kind, .. } => (*kind).to_owned(),
@@ -70,7 +70,7 @@ impl Form {
         }
     }
 
-    /// One of this form.
+    /// Returns an example.
     pub fn example(&self) -> Value {
         match self {
             Self::Plain { example, .. } => example.clone(),
@@ -85,7 +85,7 @@ impl Form {
         }
     }
 
-    /// The objects in it, each after those that it is in.
+    /// Returns the objects in it. An object comes before the objects of its fields.
     pub fn objects(&self) -> Vec<&Object> {
         match self {
             Self::Plain { .. } | Self::Lines(_) => Vec::new(),
@@ -97,19 +97,19 @@ impl Form {
     }
 }
 
-/// A name of Rust as JSON has it.
+/// Converts a Rust name to JSON's camel case.
 pub fn camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// Lines of a doc comment as one sentence after the other.
+/// Joins the lines of a doc comment.
 pub fn sentences(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// Declares an object of answers: a doc comment, a name, and fields with doc comments and, where wanted, an example.
+/// Declares an object of responses: doc comment, name, and fields with doc comments and optional examples.
 macro_rules! object {
     (
         $(#[doc = $about:literal])+
@@ -136,7 +136,7 @@ macro_rules! object {
 }
 pub(super) use object;
 
-/// Declares plain values.
+/// Declares plain types.
 macro_rules! plain {
     ($($type:ty: $kind:literal, $example:expr;)+) => {
         $(impl Shown for $type {
@@ -170,7 +170,7 @@ impl<T: Shown> Shown for Vec<T> {
     }
 }
 
-/// A number that JavaScript's numbers may be too small for, in decimal digits.
+/// A number that may exceed JavaScript's safe integers, served as a decimal string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount(pub U256);
 
@@ -186,7 +186,7 @@ impl From<u64> for Amount {
     }
 }
 
-/// An address with the capitals of its checksum.
+/// An address with EIP-55 checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked(pub Address);
 
@@ -196,7 +196,7 @@ impl Serialize for Checked {
     }
 }
 
-/// JSON of somebody else's making.
+/// JSON from untrusted sources.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Json(pub Value);

@@ -1,4 +1,4 @@
-//! Who is connected with whom.
+//! The peer graph.
 
 use super::{ask::Ask, form::object, problem::Problem};
 use crate::mesh;

@@ -1,4 +1,4 @@
-//! Why a question of a program has no answer.
+//! Errors of the API.
 
 use super::form::object;
 use crate::{database::DatabaseError, node::NodeError, pages::Failure};
@@ -20,7 +20,7 @@ object! {
     }
 }
 
-/// Codes with their status.
+/// Error codes with their HTTP status.
 const CODES: [(&str, StatusCode); 7] = [
     ("bad_request", StatusCode::BAD_REQUEST),
     ("not_found", StatusCode::NOT_FOUND),
@@ -32,22 +32,22 @@ const CODES: [(&str, StatusCode); 7] = [
 ];
 
 impl Problem {
-    /// One of [`CODES`].
+    /// Creates an error. `code` must be one of [`CODES`].
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }
     }
 
-    /// The question cannot be understood.
+    /// Invalid request.
     pub fn bad(message: impl Into<String>) -> Self {
         Self::new("bad_request", message)
     }
 
-    /// There is no such thing.
+    /// Not found.
     pub fn missing(message: impl Into<String>) -> Self {
         Self::new("not_found", message)
     }
 
-    /// Our own fault, of which only the log is told more.
+    /// Internal error. The details are only logged.
     pub fn broken(error: impl std::fmt::Display) -> Self {
         tracing::error!(%error, "a question of the API failed");
         Self::new("broken", "the explorer could not answer; its log says why")

@@ -1,4 +1,4 @@
-//! The documentation of the table: `docs/explorer-api.md`. The page at `/api` says the same.
+//! Generates the documentation `docs/explorer-api.md`. The page at `/api` has the same content.
 
 use super::{
     ENDPOINTS, Endpoint,
@@ -14,7 +14,7 @@ const HEAD: &str = "\
 # The explorer's API
 ";
 
-/// Every object that answers are made of, once, each where it comes first.
+/// Returns every object of the API once, in order of first use.
 pub fn objects() -> Vec<Object> {
     let forms = ENDPOINTS.iter().map(|endpoint| (endpoint.form)()).chain([Problem::form()]);
     let mut known = BTreeSet::new();
@@ -22,13 +22,13 @@ pub fn objects() -> Vec<Object> {
     objects.into_iter().filter(|object| known.insert(object.name)).collect()
 }
 
-/// An answer of this endpoint, in JSON that people can read; nothing for files.
+/// Returns an example response as formatted JSON; `None` for files.
 pub fn example(endpoint: &Endpoint) -> Option<String> {
     let form = (endpoint.form)();
     (!matches!(form, Form::Lines(_))).then(|| serde_json::to_string_pretty(&form.example()).unwrap_or_default())
 }
 
-/// The page.
+/// Returns the whole page.
 pub fn markdown() -> String {
     let mut page = HEAD.to_owned();
     for paragraph in words::INTRODUCTION {

@@ -1,4 +1,4 @@
-//! Tokens, who holds them, and how they moved.
+//! Tokens, their holders and transfers.
 
 use super::{
     accounts::keyed,
@@ -63,7 +63,7 @@ pub async fn list(ask: Ask) -> Result<Listing<Token>, Problem> {
     Ok(Listing { next: items.last().filter(|_| more).map(key), items })
 }
 
-/// The token of this question.
+/// Finds the token of the request.
 async fn find(ask: &Ask) -> Result<(Address, Token), Problem> {
     let address = ask.address()?;
     let row = sql("SELECT * FROM tokens WHERE address = $1").bind(address.to_vec());
@@ -95,7 +95,7 @@ pub async fn holders(ask: Ask) -> Result<Listing<Holder>, Problem> {
     let (amount, holder) = cursor.split_at(32);
     let text = "SELECT amount, holder FROM balances WHERE token = $1 AND token_id = $2 AND (amount, holder) < ($3, $4) \
                 ORDER BY amount DESC, holder DESC LIMIT $5";
-    // Without an id it is the total of all.
+    // The empty id selects the total of all ids.
     let query = sql(text).bind(address.to_vec()).bind(Vec::new()).bind(amount.to_vec()).bind(holder.to_vec()).bind(limit + 1);
     keyed(query.fetch_all(ask.site.database.readers()).await?, limit, &["amount", "holder"], |row| {
         Ok(Holder { address: Checked(row.address("holder")?), amount: Amount(row.amount("amount")?) })

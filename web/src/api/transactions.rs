@@ -1,4 +1,4 @@
-//! Transactions, and what they did.
+//! Transactions and their effects.
 
 use super::{
     ask::{Ask, Listing, cut},
@@ -18,7 +18,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use corniche_api::TransactionStatus;
 use sqlx::any::AnyRow;
 
-/// Logs, transfers and calls that come with a transaction.
+/// Most logs, transfers and calls, each, in the response for one transaction.
 const FIRST: i64 = 50;
 
 object! {
@@ -124,7 +124,7 @@ async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listi
     Ok(Listing { items: of_rows(site, &rows).await?, next })
 }
 
-/// Transactions of rows with all of its columns but the input.
+/// Makes transactions from rows with all columns but the input.
 pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
     let known = Known::methods_of(&site.database, rows).await?;
     let certified = site.certified();
@@ -196,7 +196,7 @@ pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
     })
 }
 
-/// In a pool, gone from it, ordered in vain; or nothing at all.
+/// Status of a transaction without execution: in the pool, dropped from it, skipped after ordering, or unknown.
 async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Problem> {
     let bare = |status: &str, reason| TransactionInFull {
         hash,
@@ -210,14 +210,14 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
         calls: Vec::new(),
         complete: true,
     };
-    // The node may be away; then the answer is what was written down.
+    // The node may be unreachable; then the response has only data from the database.
     let answer = site.node.status(hash).await;
     let has_answered = answer.is_ok();
     if let Some(report) = answer.ok().flatten() {
         return Ok(match report.status {
             TransactionStatus::Pending => bare(status::PENDING, None),
             TransactionStatus::Ordered => bare(status::ORDERED, None),
-            // Certified is what a certificate here covers.
+            // Here a transaction is certified only if an indexed certificate covers it.
             TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } => bare(status::EXECUTED, None),
             TransactionStatus::Dropped { reason } => bare(status::DROPPED, Some(abi::text(&reason))),
             TransactionStatus::Replaced { by } => bare(status::REPLACED, Some(by.to_string())),

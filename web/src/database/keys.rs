@@ -1,4 +1,4 @@
-//! Many rows by their keys at once.
+//! Reads many rows by key with few statements.
 
 use super::{
     DatabaseError, Value,
@@ -6,7 +6,7 @@ use super::{
 };
 use sqlx::{AnyConnection, AssertSqlSafe, any::AnyRow};
 
-/// Keys of a table whose rows are wanted, asked for by as few statements as they need.
+/// Keys of the wanted rows of one table.
 #[derive(Debug)]
 pub struct Keys {
     table: &'static str,
@@ -15,18 +15,18 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// No keys yet. The columns are those of an index, or its first ones.
+    /// Creates an empty list of keys. The columns must be those of an index, or a prefix of them.
     pub fn new(table: &'static str, columns: &'static [&'static str]) -> Self {
         Self { table, columns, values: Vec::new() }
     }
 
-    /// One more key; none may come twice.
+    /// Adds a key. Keys must be distinct.
     pub fn push<const N: usize>(&mut self, key: [Value; N]) {
         debug_assert_eq!(N, self.columns.len(), "{}", self.table);
         self.values.extend(key);
     }
 
-    /// These columns of the rows that are there, in no order.
+    /// Returns the `wanted` columns of the rows that exist, in no particular order.
     pub async fn read(
         self,
         connection: &mut AnyConnection,
@@ -45,7 +45,8 @@ impl Keys {
     }
 }
 
-/// The text for so many keys. Only this form is answered by the index on both databases, for keys of several columns too.
+/// Returns the text of a query for this number of keys. Only this form uses the index on both databases, also for keys
+/// of several columns.
 pub fn select(table: &str, columns: &[&str], wanted: &[&str], keys: usize, parameters: Parameters) -> String {
     let wanted: Vec<_> = wanted.iter().map(|column| format!("t.{column}")).collect();
     let same: Vec<_> = columns.iter().zip(1..).map(|(column, at)| format!("t.{column} = k.column{at}")).collect();

@@ -1,4 +1,4 @@
-//! Many rows at once.
+//! Writes many rows with few statements.
 
 use super::{DatabaseError, Place, amount, int};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -9,14 +9,14 @@ use sqlx::{
 };
 use std::fmt::Write;
 
-/// Most rows of one statement, and most parameters, of which PostgreSQL takes 65,535 and SQLite 32,766.
+/// Most rows and most parameters of one statement. PostgreSQL accepts 65,535 parameters, SQLite 32,766.
 const MOST_ROWS: usize = 256;
 const MOST_PARAMETERS: usize = 16_384;
 
-/// What a column may hold.
+/// A nullable value of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A whole number; `None` where there is none.
+    /// An integer.
     Int(Option<i64>),
     /// Bytes.
     Bytes(Option<Vec<u8>>),
@@ -25,7 +25,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Bytes beside the value itself.
+    /// Size in bytes of the heap data.
     fn content(&self) -> usize {
         match self {
             Self::Bytes(Some(bytes)) => bytes.len(),
@@ -35,66 +35,67 @@ impl Value {
     }
 }
 
-/// Rows for one table, written by as few statements as they need.
+/// Rows for one table.
 #[derive(Debug)]
 pub struct Rows {
     table: &'static str,
     columns: &'static [&'static str],
-    /// What to do where a row of that key is there: `DO NOTHING`, or `DO UPDATE SET …`.
+    /// Conflict clause: `DO NOTHING`, or `DO UPDATE SET …`.
     conflict: Option<&'static str>,
     values: Vec<Value>,
 }
 
 impl Rows {
-    /// Rows that must not be there yet.
+    /// Creates an empty list of rows whose keys must not exist yet.
     pub fn new(table: &'static str, columns: &'static [&'static str]) -> Self {
         Self { table, columns, conflict: None, values: Vec::new() }
     }
 
-    /// Rows of which some may be there: `conflict` says which columns tell, and what to do then.
+    /// Creates an empty list of rows whose keys may exist. `conflict` is the clause after `ON CONFLICT`: key columns
+    /// and action.
     pub fn or(table: &'static str, columns: &'static [&'static str], conflict: &'static str) -> Self {
         Self { conflict: Some(conflict), ..Self::new(table, columns) }
     }
 
-    /// One more row; as many values as there are columns.
+    /// Adds a row.
     pub fn push<const N: usize>(&mut self, row: [Value; N]) {
         debug_assert_eq!(N, self.columns.len(), "{}", self.table);
         self.values.extend(row);
     }
 
-    /// How many.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.values.len() / self.columns.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// What they hold in memory.
+    /// Returns the size in memory in bytes.
     pub fn bytes(&self) -> usize {
         let content: usize = self.values.iter().map(Value::content).sum();
         content + size_of_val(self.values.as_slice())
     }
 
-    /// The table's name.
+    /// Returns the name of the table.
     pub fn table(&self) -> &'static str {
         self.table
     }
 
-    /// Takes over rows for the same table.
+    /// Moves the rows of `other` into this list. Both must be for the same table.
     pub fn append(&mut self, other: Self) {
         debug_assert_eq!(self.table, other.table);
         self.values.extend(other.values);
     }
 
-    /// Writes them. The caller has begun a transaction.
+    /// Writes the rows. The caller has begun a transaction.
     pub async fn write(self, connection: &mut AnyConnection) -> Result<(), DatabaseError> {
         self.run(connection, None).await.map(|_| ())
     }
 
-    /// Writes them, and answers this column of each as it is now.
+    /// Writes the rows and returns the new value of this column for each.
     pub async fn write_and_read(
         self,
         connection: &mut AnyConnection,
@@ -123,8 +124,8 @@ impl Rows {
     }
 }
 
-/// How many rows of so many columns go into each statement. Few different numbers, so that databases keep most of what they prepared: theirs
-/// is room for a hundred texts.
+/// Splits rows into statements. Uses only few different sizes, so that databases keep the prepared statements: the
+/// cache of each holds a hundred.
 pub(super) fn chunks(rows: usize, columns: usize) -> impl Iterator<Item = usize> {
     let most = MOST_ROWS.min(MOST_PARAMETERS / columns);
     let mut left = rows;
@@ -137,7 +138,7 @@ pub(super) fn chunks(rows: usize, columns: usize) -> impl Iterator<Item = usize>
     })
 }
 
-/// Values in their order.
+/// Binds values in order.
 pub(super) fn bind(
     mut query: Query<'static, Any, AnyArguments>,
     values: impl Iterator<Item = Value>,
@@ -152,8 +153,8 @@ pub(super) fn bind(
     query
 }
 
-/// How parameters stand in a text. Both databases read numbers; but to SQLite a number is a name, which it looks up from the first one on
-/// for each value that is bound, and thousands of them take longer than the writing.
+/// Syntax of parameters. Both databases accept numbered ones. But SQLite treats a number as a name and searches it
+/// linearly for each bound value. With thousands of parameters that takes longer than the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameters {
     /// `$1`
@@ -163,7 +164,7 @@ pub enum Parameters {
 }
 
 impl Parameters {
-    /// What a database reads best.
+    /// Returns the faster syntax for this database.
     pub(super) fn of(connection: &AnyConnection) -> Self {
         match connection.backend_name() {
             "SQLite" => Self::InOrder,
@@ -274,7 +275,7 @@ impl From<Option<Vec<u8>>> for Value {
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        // PostgreSQL refuses this one character in text.
+        // PostgreSQL rejects NUL in text.
         Self::Text(Some(text.replace('\0', "\u{fffd}")))
     }
 }

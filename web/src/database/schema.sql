@@ -1,24 +1,25 @@
--- What the explorer remembers of a chain. Written in SQLite's words; PostgreSQL is told BIGINT for INTEGER, BYTEA for BLOB, and no
--- WITHOUT ROWID (database.rs).
+-- Tables of the explorer's database, in SQLite's dialect. For PostgreSQL, database.rs replaces INTEGER by BIGINT and
+-- BLOB by BYTEA, and removes WITHOUT ROWID.
 --
--- A *place* is a block's number times 2^20 plus a position within the block: of a transaction, a log, a transfer or a call, whichever the
--- table is of. Places are cursors too: every list goes down from one.
--- Amounts of 256 bits are 32 bytes, big end first, so that the database orders them as numbers.
+-- A *place* is a block number times 2^20 plus a position within the block. Transactions, logs, transfers and calls have
+-- separate positions. Places also serve as pagination cursors: every list is read downwards from a place. Amounts of
+-- 256 bits are stored as 32 bytes, big-endian, so that the database sorts them by value.
 
--- One row for each fact about the chain itself and how far each part of the indexer has come.
+-- Facts about the chain, and the progress of each part of the indexer.
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 
 CREATE TABLE blocks (
     number INTEGER PRIMARY KEY,
     hash BLOB NOT NULL,
     parent BLOB NOT NULL,
-    -- As agreed on with its order, Unix milliseconds.
+    -- Block time agreed by consensus, in Unix milliseconds.
     time_ms INTEGER NOT NULL,
-    -- When the explorer had it, and when it asked the node and was told that it is certified, by its own clock; null for what was there
-    -- before it looked. It asks again when it has written what it was told of, so under load both are later than the network was.
+    -- Times on the explorer's clock: when it received the block, and when the node reported it as certified. Null for
+    -- blocks that existed before the explorer started to observe. The explorer polls again only after it has written
+    -- the previous response, so under load both times lag behind the network.
     seen_ms INTEGER,
     certified_ms INTEGER,
-    -- Validators by position in the committee.
+    -- Index of the leader in the committee.
     leader INTEGER,
     fee_address BLOB NOT NULL,
     first_commit INTEGER,
@@ -40,7 +41,8 @@ CREATE INDEX blocks_by_time ON blocks (time_ms, number);
 CREATE INDEX blocks_by_leader ON blocks (leader, number);
 CREATE INDEX blocks_by_commit ON blocks (last_commit);
 
--- Parts of validators' batches that a block was made of, in order; positions count from 0 over all of them.
+-- Parts of validators' batches in a block, in order. `position` is that of the part's first transaction in the block's
+-- order, counted from 0 over all batches.
 CREATE TABLE batches (
     block INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -52,7 +54,7 @@ CREATE TABLE batches (
 ) WITHOUT ROWID;
 CREATE INDEX batches_by_digest ON batches (digest, author, block);
 
--- Ordered and not executed.
+-- Transactions that were ordered but not executed.
 CREATE TABLE skipped (
     block INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -66,33 +68,34 @@ CREATE TABLE transactions (
     place INTEGER PRIMARY KEY,
     hash BLOB NOT NULL,
     sender BLOB NOT NULL,
-    -- Null for a creation; `created` has what was made.
+    -- Null for a contract creation; `created` has the new address.
     recipient BLOB,
     created BLOB,
     kind INTEGER NOT NULL,
     nonce INTEGER NOT NULL,
     value BLOB NOT NULL,
-    -- The first four bytes of `input`; fewer where it has fewer.
+    -- The first four bytes of `input`, or all of it if it is shorter.
     selector BLOB NOT NULL,
     gas_limit INTEGER NOT NULL,
     gas_used INTEGER NOT NULL,
-    -- By it and those before it in its block.
+    -- Gas used by this and all earlier transactions of the block.
     cumulative_gas INTEGER NOT NULL,
-    -- Wei per gas that were paid.
+    -- Effective gas price in wei.
     gas_price INTEGER NOT NULL,
     max_fee INTEGER,
     max_tip INTEGER,
     succeeded INTEGER NOT NULL,
-    -- The validator whose batch carried it.
+    -- Index of the validator whose batch included it.
     author INTEGER,
     logs INTEGER NOT NULL,
     time_ms INTEGER NOT NULL,
-    -- The last column, so that SQLite walks over none of it on its way to another: lists read all but this.
+    -- The last column, so that SQLite need not skip over it to read others. Lists read all columns but this one.
     input BLOB NOT NULL
 );
 CREATE UNIQUE INDEX transactions_by_hash ON transactions (hash);
 
--- Who had a part in a transaction: 1 sent it, 2 was sent it, 4 was made by it, 8 a log of theirs, 16 a call inside, 32 a token of theirs moved.
+-- Accounts involved in a transaction. Bits of `roles`: 1 sender, 2 recipient, 4 created contract, 8 emitted a log, 16
+-- inner call, 32 token transfer.
 CREATE TABLE activity (
     address BLOB NOT NULL,
     place INTEGER NOT NULL,
@@ -112,7 +115,7 @@ CREATE TABLE logs (
     transaction_place INTEGER NOT NULL,
     address BLOB NOT NULL,
     topics BLOB NOT NULL,
-    -- The first topic, which names the event.
+    -- The first topic, which identifies the event.
     event BLOB,
     data BLOB NOT NULL
 );
@@ -120,7 +123,7 @@ CREATE INDEX logs_by_transaction ON logs (transaction_place, place);
 CREATE INDEX logs_by_address ON logs (address, place);
 CREATE INDEX logs_by_event ON logs (address, event, place);
 
--- Calls inside transactions, from traces: not there where the node serves none.
+-- Inner calls, from traces. Empty if the node serves no traces.
 CREATE TABLE calls (
     place INTEGER PRIMARY KEY,
     transaction_place INTEGER NOT NULL,
@@ -135,7 +138,7 @@ CREATE TABLE calls (
 );
 CREATE INDEX calls_by_transaction ON calls (transaction_place, place);
 
--- Why transactions were undone, from traces as well: the error, its text where it has one, and the beginning of what was answered.
+-- Reverted transactions, from traces: the error, its message if any, and the beginning of the return data.
 CREATE TABLE undone (
     place INTEGER PRIMARY KEY,
     error TEXT NOT NULL,
@@ -149,23 +152,23 @@ CREATE TABLE call_sides (
     PRIMARY KEY (address, place)
 ) WITHOUT ROWID;
 
--- standard: 20, 721 or 1155. Texts are what a stranger's contract said, cut to size.
+-- standard: 20, 721 or 1155. Names and symbols are reported by untrusted contracts, and truncated.
 CREATE TABLE tokens (
     address BLOB PRIMARY KEY,
     standard INTEGER NOT NULL,
     name TEXT NOT NULL,
     symbol TEXT NOT NULL,
-    -- Both in lower case, for search.
+    -- Lower case, for search.
     name_key BLOB NOT NULL,
     symbol_key BLOB NOT NULL,
     -- 0 for tokens with ids.
     decimals INTEGER NOT NULL,
-    -- What its events add up to.
+    -- Sum of the token's events.
     supply BLOB NOT NULL,
     holders INTEGER NOT NULL,
     transfers INTEGER NOT NULL,
     first_block INTEGER NOT NULL,
-    -- 0 when its events moved what nobody had.
+    -- 0 if the events transferred more than a holder had.
     consistent INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX tokens_by_name ON tokens (name_key);
@@ -178,7 +181,7 @@ CREATE TABLE transfers (
     token BLOB NOT NULL,
     sender BLOB NOT NULL,
     recipient BLOB NOT NULL,
-    -- Of a token with ids; null otherwise.
+    -- Null for tokens without ids.
     token_id BLOB,
     amount BLOB NOT NULL,
     time_ms INTEGER NOT NULL
@@ -192,7 +195,7 @@ CREATE TABLE transfer_sides (
     PRIMARY KEY (address, place)
 ) WITHOUT ROWID;
 
--- token_id is empty for tokens without ids. Rows of nothing are not kept.
+-- token_id is empty for tokens without ids. Zero balances are deleted.
 CREATE TABLE balances (
     token BLOB NOT NULL,
     holder BLOB NOT NULL,
@@ -203,7 +206,8 @@ CREATE TABLE balances (
 CREATE INDEX balances_by_holder ON balances (holder, token, token_id);
 CREATE INDEX balances_by_amount ON balances (token, token_id, amount, holder);
 
--- The newest allowance of each owner, token and spender, as events said it. For tokens with ids `spender` may do all (1) or nothing (0).
+-- The newest allowance of each owner, token and spender, from events. For tokens with ids, `amount` is 1 if `spender`
+-- may transfer all of them, else 0.
 CREATE TABLE approvals (
     owner BLOB NOT NULL,
     token BLOB NOT NULL,
@@ -215,11 +219,11 @@ CREATE TABLE approvals (
 ) WITHOUT ROWID;
 CREATE INDEX approvals_by_id ON approvals (owner, token, token_id);
 
--- abi_source: module, uploaded or empty. facts: JSON of what the code is (bytes, imports, exports, memory).
+-- abi_source: module, uploaded or empty. facts: JSON with properties of the code (size, imports, exports, memory).
 CREATE TABLE contracts (
     address BLOB PRIMARY KEY,
     creator BLOB,
-    -- Place of the transaction that made it; null for those of the genesis.
+    -- Place of the transaction that created it; null for genesis contracts.
     transaction_place INTEGER,
     code_hash BLOB NOT NULL,
     code_bytes INTEGER NOT NULL,
@@ -230,11 +234,11 @@ CREATE TABLE contracts (
 CREATE INDEX contracts_by_transaction ON contracts (transaction_place);
 CREATE INDEX contracts_by_code ON contracts (code_hash, address);
 
--- What ABIs of contracts here call their functions and events.
+-- Signatures of functions and events in the known ABIs.
 CREATE TABLE selectors (
     selector BLOB NOT NULL,
     signature TEXT NOT NULL,
-    -- The name in lower case, for search.
+    -- Name in lower case, for search.
     name_key BLOB NOT NULL,
     PRIMARY KEY (selector, signature)
 ) WITHOUT ROWID;
@@ -242,7 +246,7 @@ CREATE INDEX selectors_by_name ON selectors (name_key);
 
 CREATE TABLE certificates (
     height INTEGER PRIMARY KEY,
-    -- The block after the one before's height: what it made final reaches from here to `height`.
+    -- The block after the previous certificate's height: this certificate finalizes `first` to `height`.
     first INTEGER NOT NULL,
     signers BLOB NOT NULL,
     signature BLOB NOT NULL,
@@ -250,7 +254,7 @@ CREATE TABLE certificates (
     seen_ms INTEGER NOT NULL
 );
 
--- A validator's record, one row for each day (days since 1970).
+-- Record of a validator for each day (days since 1970).
 CREATE TABLE validator_days (
     validator INTEGER NOT NULL,
     day INTEGER NOT NULL,
@@ -283,22 +287,24 @@ CREATE TABLE token_days (
     PRIMARY KEY (token, day)
 ) WITHOUT ROWID;
 
--- Rounds (Autobahn: slots) of the ordering as one validator told them: JSON of what `corniche_getDag` says of a round. Old ones go.
--- Under Autobahn a car's position in its lane has nothing to do with slots' numbers, so cars are kept by lane and found by time.
+-- Rounds of the DAG (Autobahn: slots) as one validator reported them. `content` is the JSON of a round from
+-- `corniche_getDag`. Old rounds are deleted. Under Autobahn the position of a car in its lane is unrelated to slot
+-- numbers, so cars have their own table and are found by time.
 CREATE TABLE dag_rounds (
     round INTEGER PRIMARY KEY,
     seen_ms INTEGER NOT NULL,
     content TEXT NOT NULL
 );
 
--- Where commits of the ordering were led, as the node told it. Blocks name commits, so this stays when a round goes.
+-- Leaders of commits, as reported by the node. Blocks refer to commits, so these rows remain when a round is deleted.
 CREATE TABLE leaders (
     number INTEGER PRIMARY KEY,
     round INTEGER NOT NULL,
     rank INTEGER NOT NULL
 );
 
--- Cars (Autobahn) at a position of a lane, a list because a validator may contradict itself; when the first one was taken in.
+-- Cars (Autobahn) at a position of a lane. A list, because a validator may equivocate. `at_ms` is the time when the
+-- first one was received.
 CREATE TABLE dag_cars (
     lane INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -308,8 +314,8 @@ CREATE TABLE dag_cars (
 ) WITHOUT ROWID;
 CREATE INDEX dag_cars_by_time ON dag_cars (at_ms);
 
--- What running a block took on the node that was followed, in that run of the node: no facts of the chain, and not there where the node did
--- not tell in time.
+-- Statistics of the execution of a block on the followed node. They describe one run of one node, not the chain. There
+-- is no row if the node did not report them in time.
 CREATE TABLE executions (
     block INTEGER PRIMARY KEY,
     -- Lanes are numbered from 0.
@@ -319,10 +325,11 @@ CREATE TABLE executions (
     waits INTEGER NOT NULL,
     adopted INTEGER NOT NULL,
     duration_us INTEGER NOT NULL,
-    -- A byte for each transaction: the lane that came to its result, and how often it ran (0: its result was ready).
+    -- One byte for each transaction: the lane that produced its result, and the number of runs (0: the result was
+    -- ready).
     lane_of BLOB NOT NULL,
     runs_of BLOB NOT NULL,
-    -- Eight bytes for each, the big end first: when it came to that node's pool, Unix milliseconds by its clock (0: not known). Empty where the
-    -- node does not tell.
+    -- Eight bytes for each transaction, big-endian: when it entered that node's pool, in Unix milliseconds on the
+    -- node's clock (0: unknown). Empty if the node does not report it.
     received_of BLOB NOT NULL
 );

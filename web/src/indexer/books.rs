@@ -1,4 +1,4 @@
-//! Books a group of blocks on what the database has of tokens.
+//! Applies a group of blocks to the token balances in the database.
 
 use super::{
     digest::{DAY_MS, Digest},
@@ -11,15 +11,15 @@ use alloy_primitives::{Address, U256};
 use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What tokens add up to after a group of blocks.
+/// Balances and totals of tokens after a group of blocks.
 pub struct Books {
-    /// Balances and sums.
+    /// Balances and totals.
     pub ledger: Ledger,
-    /// Movements on each day of each token, and its supply after the last of them.
+    /// Number of transfers by token and day, and the supply after the last one.
     pub days: BTreeMap<(Address, u64), (u64, U256)>,
 }
 
-/// Balances and sums before these blocks, and these blocks booked on them.
+/// Loads balances and totals from before these blocks and applies the blocks to them.
 pub async fn book(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Books, DatabaseError> {
     let mut ledger = before(connection, digests).await?;
     let mut days = BTreeMap::new();
@@ -34,10 +34,10 @@ pub async fn book(connection: &mut AnyConnection, digests: &[Digest]) -> Result<
     Ok(Books { ledger, days })
 }
 
-/// What these blocks touch, as it is before them.
+/// Loads the balances and totals that these blocks touch.
 async fn before(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Ledger, DatabaseError> {
     let moved = || digests.iter().flat_map(|digest| digest.moved.iter().map(|(_, moved)| moved));
-    // Not those of the balances: a movement from nobody to nobody touches none, and counts.
+    // Includes tokens without a touched balance: a transfer from zero to zero touches none, but counts.
     let names = moved().filter_map(|moved| match moved {
         Moved::Transfer { token, .. } => Some(*token),
         Moved::Approval { .. } => None,
@@ -72,7 +72,7 @@ async fn before(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Le
 }
 
 impl Books {
-    /// Writes the balances that changed. Rows of nothing go.
+    /// Writes the changed balances. Deletes zero balances.
     pub async fn write_balances(&self, connection: &mut AnyConnection) -> Result<(), DatabaseError> {
         let columns = &["token", "holder", "token_id", "amount"];
         let conflict = "(token, holder, token_id) DO UPDATE SET amount = excluded.amount";

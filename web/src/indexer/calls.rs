@@ -1,5 +1,5 @@
-//! Calls inside transactions. The node runs blocks again for them, so this lane follows at its own pace, a few blocks side by side in a turn,
-//! and only blocks in which a contract ran. A block whose state the node holds no more is passed over.
+//! Inner calls, from traces. The node has to re-execute blocks, so this lane has its own pace: a few blocks
+//! concurrently in each turn, and only blocks with contract calls. Blocks whose state the node has pruned are skipped.
 
 use super::{IndexError, digest::role, progress::Progress, write};
 use crate::{
@@ -11,53 +11,53 @@ use futures::{StreamExt, stream};
 use sqlx::{AnyConnection, Connection};
 use std::{collections::BTreeSet, time::Instant};
 
-/// Where it stands in `meta`: the newest block that was looked at.
+/// Key in `meta`: the newest block that was processed.
 const KEY: &str = "traced";
 
-/// Blocks that one turn looks through for calls.
+/// Most blocks that one turn searches for calls.
 const BLOCKS_AT_ONCE: u64 = 1_000;
 
-/// Blocks of one turn whose calls are asked for, all at the same time: a block's calls may be as large as an answer of the node.
+/// Most concurrent trace requests in one turn. The trace of one block may be as large as the node's response limit.
 const TRACES_AT_ONCE: usize = 4;
 
-/// How often a block's calls are asked for.
+/// Most attempts to trace a block.
 const MOST_ATTEMPTS: u32 = 40;
 
-/// Nobody is told how far this lane is while it is no farther behind the blocks.
+/// Progress is not logged while the lane is at most this many blocks behind.
 const NEAR: u64 = 32;
 
 /// Most calls of a block that are kept.
 const MOST_CALLS: usize = 50_000;
 
-/// Most characters of an error, and most bytes of what was answered with it.
+/// Most characters of an error message, and most bytes of its return data.
 const MOST_ERROR: usize = 256;
 const MOST_OUTPUT: usize = 1_024;
 
-/// The lane.
+/// The sync task for inner calls.
 #[derive(Debug)]
 pub struct Lane {
     wanted: bool,
-    /// Whether the node serves traces.
+    /// `true` if the node serves traces.
     pub served: bool,
     traced: Option<u64>,
-    /// Of catching up with the blocks, once that began.
+    /// Progress log, once the lane started to catch up.
     progress: Option<Progress>,
-    /// A block that could not be had, and how often it was asked for.
+    /// Number of the block that failed last, and its number of failures.
     failed: (u64, u32),
 }
 
 impl Lane {
-    /// Nothing is done unless `wanted`.
+    /// Does nothing unless `wanted`.
     pub fn new(wanted: bool) -> Self {
         Self { wanted, served: false, traced: None, progress: None, failed: (0, 0) }
     }
 
-    /// The chain begins again.
+    /// Resets the lane after a revert of the chain.
     pub fn forget(&mut self) {
         (self.traced, self.failed) = (None, (0, 0));
     }
 
-    /// The newest block that was looked at; none where calls are not asked for.
+    /// Returns the newest processed block; `None` if calls are not indexed.
     pub async fn reached(&mut self, connection: &mut AnyConnection) -> Result<Option<u64>, DatabaseError> {
         if !self.wanted || !self.served {
             return Ok(None);
@@ -69,11 +69,11 @@ impl Lane {
         Ok(self.traced)
     }
 
-    /// Looks at the next blocks with calls, up to `tip`. Answers whether there may be more.
+    /// Processes the next blocks with calls, up to `tip`. Returns `true` if there may be more.
     pub async fn follow(&mut self, node: &Node, connection: &mut AnyConnection, tip: u64) -> Result<bool, IndexError> {
         let Some(traced) = self.reached(connection).await? else { return Ok(false) };
         let until = tip.min(traced + BLOCKS_AT_ONCE);
-        // Nobody asks again and again for what comes after a block that cannot be had.
+        // After a failed block, the blocks behind it are not requested repeatedly.
         let most = if self.failed.0 > traced { 1 } else { TRACES_AT_ONCE };
         let blocks = with_calls(connection, traced, until, most).await?;
         let are_all = blocks.len() < most;
@@ -82,7 +82,7 @@ impl Lane {
             async move { (number, node.trace_block(number).await) }
         };
         let requests: Vec<_> = blocks.into_iter().map(ask).collect();
-        // In the order of the blocks, whichever is answered first: nothing before the block where this lane stands is missing.
+        // In block order, so that no call is missing before the block that the lane has reached.
         let mut answers = stream::iter(requests).buffered(TRACES_AT_ONCE);
         let mut reached = traced;
         while let Some((number, answer)) = answers.next().await {
@@ -97,14 +97,15 @@ impl Lane {
             if until > reached {
                 write::remember(connection, KEY, until.to_string()).await?;
             }
-            // A node that catches up may have fewer blocks than were looked at.
+            // A node that syncs may have fewer blocks than were searched.
             reached = until.max(reached);
             self.reach(reached, tip);
         }
         Ok(reached < tip)
     }
 
-    /// Writes a block's calls, or passes it over where they cannot be had. Answers whether the lane is done with it.
+    /// Writes the calls of a block, or skips a block that cannot be traced. Returns `false` if the block has to be
+    /// retried.
     async fn take(
         &mut self,
         node: &Node,
@@ -114,11 +115,11 @@ impl Lane {
     ) -> Result<bool, IndexError> {
         match answer {
             Ok(traced) => write_block(connection, number, traced).await?,
-            // A node that began anew meanwhile has the block later.
+            // The block must still exist: a wiped node will have it later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
                 tracing::debug!(number, %error, "no calls of this block");
             }
-            // The other lanes go on, and this one tries again; not for ever.
+            // The other lanes continue, and this one retries a limited number of times.
             Err(error) if !self.failed_too_often(number) => {
                 tracing::debug!(number, %error, "the calls of this block are asked for again");
                 return Ok(false);
@@ -128,7 +129,7 @@ impl Lane {
         Ok(true)
     }
 
-    /// It has come to this block. A line now and then while there is far to go.
+    /// Advances to this block. Logs progress from time to time while far behind.
     fn reach(&mut self, number: u64, tip: u64) {
         self.traced = Some(number);
         let (is_near, now) = (tip.saturating_sub(number) <= NEAR, Instant::now());
@@ -138,7 +139,7 @@ impl Lane {
         }
     }
 
-    /// Counts a failure of a block.
+    /// Counts a failure of a block. Returns `true` after [`MOST_ATTEMPTS`] failures.
     fn failed_too_often(&mut self, number: u64) -> bool {
         let before = if self.failed.0 == number { self.failed.1 } else { 0 };
         self.failed = (number, before + 1);
@@ -146,7 +147,7 @@ impl Lane {
     }
 }
 
-/// The first blocks after `traced`, up to `until`, in which a contract ran, so many at most.
+/// Returns the first blocks with contract calls after `traced` and up to `until`, at most `most`.
 async fn with_calls(connection: &mut AnyConnection, traced: u64, until: u64, most: usize) -> Result<Vec<u64>, DatabaseError> {
     let text = "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
     let (mut blocks, mut last) = (Vec::new(), traced);
@@ -159,7 +160,7 @@ async fn with_calls(connection: &mut AnyConnection, traced: u64, until: u64, mos
     Ok(blocks)
 }
 
-/// Writes what the transactions of a block called, and why some were undone.
+/// Writes the inner calls and the revert reasons of a block.
 pub async fn write_block(
     connection: &mut AnyConnection,
     block: u64,
@@ -201,7 +202,7 @@ pub async fn write_block(
             }
         }
     }
-    // Bits, without an operator for them that both databases have.
+    // Emulates bitwise OR, for which the databases have no common operator.
     let conflict =
         "(address, place) DO UPDATE SET roles = activity.roles + CASE WHEN activity.roles / 16 % 2 = 0 THEN 16 ELSE 0 END";
     let mut parts = Rows::or("activity", &["address", "place", "roles"], conflict);
@@ -221,7 +222,7 @@ fn cut(text: Option<&str>) -> Option<String> {
     text.map(|text| text.chars().take(MOST_ERROR).collect())
 }
 
-/// One of the words there are.
+/// Returns the static name of a call type; `CALL` for unknown ones.
 fn kind(word: &str) -> &'static str {
     const WORDS: [&str; 6] = ["CALL", "DELEGATECALL", "STATICCALL", "CALLCODE", "CREATE", "CREATE2"];
     WORDS.into_iter().find(|known| *known == word).unwrap_or("CALL")

@@ -1,4 +1,4 @@
-//! Who signed: the certificates of blocks that are written, and validators' records from them.
+//! Certificates of indexed blocks, and the signing records of validators.
 
 use super::{IndexError, digest::DAY_MS, now_ms, write};
 use crate::{
@@ -13,39 +13,39 @@ use serde_json::json;
 use sqlx::{AnyConnection, AnyPool, Connection, any::AnyRow};
 use std::collections::BTreeMap;
 
-/// Certificates asked for in one request, and requests of one turn: as many as a turn reads blocks, so that neither leaves the other behind.
+/// Certificates in one request, and requests in one turn: together as many as the blocks of a turn, so that neither
+/// lags behind.
 const AT_ONCE: u64 = 64;
 const REQUESTS: u64 = 16;
 
-/// Where it stands in `meta`: the newest block whose certificate is written.
+/// Key in `meta`: the newest block whose certificate is written.
 const KEY: &str = "certified";
 
-/// What the lane has to know of the chain.
+/// Facts about the chain that the lane needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
-    /// Validators.
+    /// Number of validators.
     pub committee: u64,
-    /// Whether it may go back.
+    /// `true` if the chain may be reverted.
     pub development: bool,
-    /// When the node said that these blocks are certified, by this machine's clock; `None` where the newest blocks are not new, so that the time
-    /// says nothing. Nodes keep no such time, and answers with certificates come later by whatever there was to do before.
+    /// Time when the node reported these blocks as certified, on this machine's clock. `None` while the indexer catches
+    /// up, because the time has no meaning then. Nodes do not record this time, and the certificates are fetched later.
     pub heard_ms: Option<u64>,
 }
 
-/// The certificate that covers a block, its own or a later one's: with it the block is final. It is here a moment after the node said that it
-/// has one.
+/// Returns the certificate that covers a block: its own or that of a later block. The block is final with it. It is
+/// available shortly after the node reported it.
 pub async fn covering(readers: &AnyPool, block: u64) -> Result<Option<AnyRow>, DatabaseError> {
     let text = "SELECT * FROM certificates WHERE height >= $1 ORDER BY height LIMIT 1";
     Ok(sql(text).bind(int(block)).fetch_optional(readers).await?)
 }
 
-/// The newest block that a certificate covers, of those that are written.
+/// Returns the newest indexed block that a certificate covers.
 pub async fn reached(connection: &mut AnyConnection) -> Result<Option<u64>, DatabaseError> {
     Ok(write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()))
 }
 
-/// Goes on up to `certified`, a block that is written. Answers the newest block that a certificate covers, if there is a newer one than
-/// before.
+/// Processes certificates up to the indexed block `certified`. Returns the newest covered block if it has advanced.
 pub async fn follow(
     node: &Node,
     connection: &mut AnyConnection,
@@ -73,11 +73,11 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
     let answers: Vec<Result<Option<Certificate>, ClientError>> = node.ask_all(requests).await?;
     let mut by_height = BTreeMap::new();
     for answer in answers {
-        // One that is not there yet comes in a later turn, and so does all after it.
+        // A certificate that is not available yet is read in a later turn, and so are all after it.
         let Some(certificate) = answer.map_err(NodeError::from)? else { break };
         by_height.insert(certificate.block_number, certificate);
     }
-    // A certificate for a block that is not written here yet waits until it is. One that covers less than was asked for says nothing.
+    // A certificate for a block that is not indexed yet has to wait. One that covers no new block is of no use.
     by_height.retain(|height, _| (known + 1..=certified).contains(height));
     let Some(reached) = by_height.keys().next_back().copied() else { return Ok(None) };
     let seen_ms = now_ms();
@@ -110,7 +110,7 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
         let row = row.map_err(DatabaseError::from)?;
         if row.hash("hash")? != certificate.block_hash {
             return match chain.development {
-                // It went back just now, which the next turn sees.
+                // The chain was just reverted; the next turn detects it.
                 true => Ok(None),
                 false => Err(IndexError::Halt(Halt::Contradiction { number: height })),
             };
@@ -137,7 +137,7 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
     Ok(Some(reached))
 }
 
-/// Validators by position in the committee; none where the bitmap is not one of this committee.
+/// Returns the committee indexes of the signers; empty if the bitmap has another committee size.
 fn signers(certificate: &Certificate, committee: u64) -> Vec<u64> {
     let signers = SignerBitmap(certificate.signers.clone()).signers(committee as usize).unwrap_or_default();
     signers.into_iter().map(|signer| signer.0.into()).collect()

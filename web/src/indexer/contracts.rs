@@ -1,4 +1,4 @@
-//! What a contract's code says about itself: its interface, and what kind of module it is. Code comes from anybody.
+//! Facts from a contract's code: its ABI and properties of the module. Code is untrusted.
 
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::{B256, keccak256};
@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload, TypeRef};
 
-/// The most bytes of an interface that are kept; a contract's own code is at most four times that.
+/// Most bytes of an ABI that are kept. Code on chain is at most four times that.
 pub const MOST_ABI_BYTES: usize = 128 << 10;
 
-/// The most functions, events and errors of an interface that are kept as names.
+/// Most functions, events and errors of an ABI that are kept for the search.
 const MOST_NAMES: usize = 1_024;
 
-/// The most imports and exports that are kept, and characters of a name.
+/// Most imports and exports that are kept, and most characters of a name.
 const MOST_LISTED: usize = 256;
 const MOST_NAME: usize = 128;
 
-/// A contract's code, looked at.
+/// A contract's code, analysed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
     /// keccak-256 of the code as deployed.
     pub hash: B256,
-    /// As deployed.
+    /// Size as deployed, in bytes.
     pub bytes: u64,
-    /// JSON; empty without one.
+    /// ABI as JSON; empty if the code contains no valid one.
     pub abi: String,
     /// See [`Facts`].
     pub facts: Facts,
 }
 
-/// What kind of module it is.
+/// Properties of a WebAssembly module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
-    /// Unpacked.
+    /// Decompressed size in bytes.
     pub module_bytes: u64,
-    /// Whether it was deployed compressed.
+    /// `true` if it was deployed compressed.
     pub compressed: bool,
-    /// Pages of 64 KiB that its memory begins with.
+    /// Initial memory in pages of 64 KiB.
     pub memory_pages: u64,
-    /// Functions with a body.
+    /// Number of functions with a body.
     pub functions: u64,
-    /// Bytes of these bodies.
+    /// Bytes of function bodies.
     pub code_bytes: u64,
-    /// Module and name.
+    /// Module and name of imports.
     pub imports: Vec<(String, String)>,
-    /// Name and kind.
+    /// Name and kind of exports.
     pub exports: Vec<(String, String)>,
-    /// Custom sections and their bytes.
+    /// Names and sizes of custom sections.
     pub sections: Vec<(String, u64)>,
-    /// Why it could not be read to its end.
+    /// Reason why parsing stopped early.
     pub problem: Option<String>,
 }
 
 impl Code {
-    /// Looks at an account's code. Never fails: what cannot be read is said in [`Facts::problem`].
+    /// Analyses an account's code. Never fails: errors are stored in [`Facts::problem`].
     pub fn read(code: &[u8]) -> Self {
         let module = corniche_verifier::code::module(code);
         let (abi, facts) = match &module {
@@ -115,7 +115,7 @@ fn cut(text: &str) -> String {
     text.chars().take(MOST_NAME).collect()
 }
 
-/// An interface, bare or under `abi` as compilers write it. `None`: it is none.
+/// Parses an ABI: a bare array, or a compiler artifact with the field `abi`. `None` if it is invalid.
 pub fn parse_abi(text: &str) -> Option<JsonAbi> {
     #[derive(Deserialize)]
     struct Artifact {
@@ -124,7 +124,7 @@ pub fn parse_abi(text: &str) -> Option<JsonAbi> {
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str::<Artifact>(text).ok().map(|artifact| artifact.abi))
 }
 
-/// What an interface calls its functions, errors (4 bytes) and events (32 bytes): hash, signature, name.
+/// Returns hash, signature and name of an ABI's functions and errors (4-byte hashes) and events (32-byte hashes).
 pub fn names(abi: &JsonAbi) -> BTreeSet<(Vec<u8>, String, String)> {
     let functions = abi.functions().map(|function| (function.selector().to_vec(), function.signature(), function.name.clone()));
     let errors = abi.errors().map(|error| (error.selector().to_vec(), error.signature(), error.name.clone()));

@@ -1,8 +1,9 @@
-//! The ordering as the node tells it: rounds, or slots and cars. They change until all that is in them is decided, so the newest are asked
-//! for again and again; what changed is written.
+//! The consensus DAG as the node reports it: rounds, or slots and cars. They change until they are decided, so the
+//! newest are polled, and changes are written.
 //!
-//! A node keeps what its engine did in a ring that may have lost some of it, and forgets what is old. So every answer is taken together with
-//! what was written before, and an explorer that was away goes on where it stopped, as far back as the node still knows.
+//! A node keeps consensus events in a ring buffer, which may lose some, and drops old ones. So each response is merged
+//! with what was written before. After downtime the explorer continues where it stopped, as far back as the node's data
+//! goes.
 
 mod asking;
 mod believed;
@@ -33,60 +34,60 @@ use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{AnyConnection, AnyPool, Connection};
 use std::{collections::BTreeMap, time::Instant};
 
-/// Rows whose last telling is remembered.
+/// Most rows whose last reported version is cached as a hash.
 const MOST_REMEMBERED: usize = 8_192;
 
-/// The engine's word whose proposals are cars of lanes.
+/// Name of the engine whose proposals are cars in lanes.
 pub const AUTOBAHN: &str = "autobahn";
 
-/// What has numbers of its own.
+/// A sequence with its own numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strand {
-    /// Rounds with all that is in them; under Autobahn slots.
+    /// Rounds with all their content; under Autobahn slots.
     Rounds,
-    /// Cars of a validator, under Autobahn.
+    /// Cars of one validator, under Autobahn.
     Lane(u64),
 }
 
-/// The lane of the indexer.
+/// The sync task for the DAG.
 #[derive(Debug)]
 pub struct Lane {
     keep: u64,
     lanes: bool,
-    /// Of the committee.
+    /// Size of the committee.
     validators: u64,
     next_look: Next,
-    /// `None`: the node was not asked yet, or may have lost what it knew.
+    /// `None` if the node was not asked yet, or may have lost its data.
     asking: Option<Asking>,
-    /// Hashes of what was told last.
+    /// Hashes of the last reported versions.
     told: BTreeMap<(Strand, u64), B256>,
 }
 
 impl Lane {
-    /// Keeps so many rounds; none: nothing is asked.
+    /// Keeps `keep` rounds. With 0, it requests nothing.
     pub fn new(keep: u64) -> Self {
         Self { keep, lanes: false, validators: 0, next_look: Next::AtOnce, asking: None, told: BTreeMap::new() }
     }
 
-    /// What the node should tell by itself.
+    /// Returns the topics to subscribe to.
     pub fn topics(&self) -> Topics {
         if self.keep == 0 { Topics::Heads } else { Topics::HeadsAndDag }
     }
 
-    /// The node said which engine orders for how many validators. It may be another node than before, or one that was away.
+    /// Sets engine and committee size. The node may have been replaced, or have restarted.
     pub fn introduced(&mut self, engine: &str, validators: u64) {
         (self.lanes, self.validators) = (engine == AUTOBAHN, validators);
         self.asking = None;
         self.next_look = Next::AtOnce;
     }
 
-    /// The chain begins again.
+    /// Resets the lane after a revert of the chain.
     pub fn forget(&mut self) {
         self.asking = None;
         self.told.clear();
     }
 
-    /// Looks, if it is time.
+    /// Polls the node if it is time.
     pub async fn follow(
         &mut self,
         node: &Node,
@@ -121,10 +122,10 @@ impl Lane {
 
     fn refused(&mut self, error: &NodeError, standing: &Standing) {
         if error.says(Reason::TooManyResults) && self.asking.as_mut().is_some_and(Asking::narrower) {
-            // The node has so many validators that it tells of fewer rounds at once.
+            // The committee is so large that the node allows fewer rounds for each request.
             self.next_look = Next::AtOnce;
         } else if error.says(Reason::InvalidRoundRange) && self.asking.take().is_some() {
-            // Its newest round is older than it was: what it had traced is gone.
+            // The node's newest round has decreased: it lost its trace.
             self.next_look = Next::AtOnce;
         } else {
             self.asking = None;
@@ -172,7 +173,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Writes what is new in an answer. False: nothing.
+    /// Writes the changes of a response. Returns `false` if nothing changed.
     async fn take(&mut self, connection: &mut AnyConnection, dag: &Dag) -> Result<bool, DatabaseError> {
         let (lanes, Some(asking)) = (self.lanes, &mut self.asking) else { return Ok(false) };
         asking.told(dag);
@@ -194,17 +195,17 @@ impl Lane {
         }
         let written = self.write(connection, rounds, cars).await;
         if written.is_err() {
-            // It is told again.
+            // The node will report it again.
             self.told.clear();
         }
         written.map(|()| true)
     }
 
-    /// Whether this was told otherwise before, and is kept.
+    /// Returns `true` if this version differs from the last one, and its number is in the kept range.
     fn is_news(&mut self, strand: Strand, number: u64, what: &impl Serialize) -> bool {
         let hash = keccak256(serde_json::to_vec(what).unwrap_or_default());
         if self.told.len() >= MOST_REMEMBERED {
-            // What was told of the oldest is compared with what is written.
+            // A version that is no longer cached is compared with the written row.
             self.told.clear();
         }
         let first = self.asking.as_ref().map_or(0, |asking| asking.first_kept(strand));
@@ -264,22 +265,22 @@ fn json(what: &impl Serialize) -> String {
     serde_json::to_string(what).unwrap_or_default()
 }
 
-/// What a row holds, if it is there.
+/// Returns the content of a row, or the default if it does not exist.
 fn known<T: DeserializeOwned + Default>(row: Option<sqlx::any::AnyRow>) -> Result<T, DatabaseError> {
     row.map_or(Ok(T::default()), |row| content(&row))
 }
 
-/// What a row of `dag_rounds` (a [`Round`]) or `dag_cars` (a list of vertices) holds.
+/// Decodes a row of `dag_rounds` (a [`Round`]) or `dag_cars` (a list of vertices).
 pub fn content<T: DeserializeOwned>(row: &sqlx::any::AnyRow) -> Result<T, DatabaseError> {
     let text = row.text("content")?;
     serde_json::from_str(&text).map_err(|error| DatabaseError::Nonsense { column: "content", problem: error.to_string() })
 }
 
-/// Rows of rounds, and of the commits that their leaders made. `seen_ms`: when they came, in Unix milliseconds.
+/// Returns the rows of rounds and of their leaders' commits. `seen_ms` is the time of receipt in Unix milliseconds.
 pub fn rows(rounds: impl IntoIterator<Item = (u64, Round)>, seen_ms: u64) -> [Rows; 2] {
     let conflict = "(round) DO UPDATE SET content = excluded.content";
     let mut kept = Rows::or("dag_rounds", &["round", "seen_ms", "content"], conflict);
-    // By commit: one that a node tells twice is one row.
+    // By commit, so that a commit that is reported twice gives one row.
     let mut led = BTreeMap::new();
     for (number, round) in rounds {
         led.extend(round.slots.iter().filter_map(|slot| Some((slot.commit?, (slot.round, slot.rank)))));
@@ -293,18 +294,18 @@ pub fn rows(rounds: impl IntoIterator<Item = (u64, Round)>, seen_ms: u64) -> [Ro
     [kept, leaders]
 }
 
-/// Where a commit was led.
+/// Leader of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// The round, under Autobahn the slot.
+    /// Round; under Autobahn the slot.
     pub round: u64,
-    /// Among the leaders of that round, from 0.
+    /// Rank among the leaders of that round, from 0.
     pub rank: u64,
-    /// Whether the round is still here to be looked at.
+    /// `true` if the round is still stored.
     pub is_kept: bool,
 }
 
-/// Where this commit was led, if the node told it.
+/// Returns the leader of this commit, if the node reported it.
 pub async fn leader_of(readers: &AnyPool, commit: u64) -> Result<Option<Leader>, DatabaseError> {
     let text = "SELECT l.round, l.rank, d.round AS kept FROM leaders l LEFT JOIN dag_rounds d ON d.round = l.round WHERE l.number = $1";
     let row = sql(text).bind(int(commit)).fetch_optional(readers).await?;
@@ -314,14 +315,14 @@ pub async fn leader_of(readers: &AnyPool, commit: u64) -> Result<Option<Leader>,
     .transpose()
 }
 
-/// How far each strand is written.
+/// Returns the highest stored number of each strand.
 async fn ends(connection: &mut AnyConnection) -> Result<BTreeMap<Strand, u64>, DatabaseError> {
     let mut ends = BTreeMap::new();
     let row = sql("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").fetch_optional(&mut *connection).await?;
     if let Some(row) = row {
         ends.insert(Strand::Rounds, row.number("round")?);
     }
-    // One step through the index for each lane that there is.
+    // One index lookup for each lane.
     let (mut after, text) = (-1, "SELECT lane, position FROM dag_cars WHERE lane > $1 ORDER BY lane, position LIMIT 1");
     while let Some(row) = sql(text).bind(after).fetch_optional(&mut *connection).await? {
         after = row.int("lane")?;

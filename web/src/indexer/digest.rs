@@ -1,4 +1,4 @@
-//! What a block means, in rows: a function of what the node answered, and of nothing else.
+//! Converts a block to rows. A pure function of the node's response.
 
 use super::events::{self, Moved};
 use crate::{
@@ -8,72 +8,72 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A day has so many milliseconds.
+/// Milliseconds of a day.
 pub const DAY_MS: u64 = 86_400_000;
 
-/// What somebody had to do with a transaction; added up in `activity.roles`.
+/// Roles of an account in a transaction: bits of `activity.roles`.
 pub mod role {
-    /// Signed it.
+    /// Signed the transaction.
     pub const SENDER: u64 = 1;
-    /// Was sent it.
+    /// Received the transaction.
     pub const RECIPIENT: u64 = 2;
-    /// Was made by it.
+    /// Was created by it.
     pub const CREATED: u64 = 4;
-    /// Wrote a log in it.
+    /// Emitted a log in it.
     pub const LOGGED: u64 = 8;
-    /// Was called inside it.
+    /// Was called by an inner call.
     pub const CALLED: u64 = 16;
-    /// Had a token moved to or from.
+    /// Sent or received a token.
     pub const MOVED: u64 = 32;
 }
 
-/// A block that does not fit together: the node is broken, or is none of ours.
+/// An inconsistent block: the node is faulty, or has another format.
 #[derive(Debug, thiserror::Error)]
 #[error("block {number} makes no sense: {problem}")]
 pub struct Nonsense {
-    /// Which.
+    /// Block number.
     pub number: u64,
-    /// What is wrong with it.
+    /// Description of the inconsistency.
     pub problem: String,
 }
 
-/// Everything of a block that can be told from the block alone.
+/// The data of a block that can be derived from the block alone.
 #[derive(Debug)]
 pub struct Digest {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// Its hash.
+    /// Block hash.
     pub hash: B256,
-    /// The block before.
+    /// Hash of the parent block.
     pub parent: B256,
-    /// Unix milliseconds.
+    /// Block time in Unix milliseconds.
     pub time_ms: u64,
-    /// Who led it: a validator by position.
+    /// Committee index of the leader.
     pub leader: Option<u64>,
-    /// Rows that nothing else has a say in.
+    /// Rows that are written without further processing.
     pub rows: Vec<Rows>,
-    /// Token movements in order, with their transactions.
+    /// Token transfers and approvals in order, each with its transaction.
     pub moved: Vec<(Place, Moved)>,
-    /// Accounts it names, with how many of its transactions each sent or was sent.
+    /// Accounts in the block, with the number of its transactions that each sent or received.
     pub accounts: BTreeMap<Address, u64>,
-    /// Contracts made by its transactions, with their makers.
+    /// Contracts created by its transactions: address, creator, transaction.
     pub created: Vec<(Address, Address, Place)>,
-    /// Contracts that wrote logs.
+    /// Contracts that emitted logs.
     pub loggers: BTreeSet<Address>,
-    /// Transactions, failed ones among them, and those that were skipped.
+    /// Number of executed transactions, including failed ones, without skipped ones.
     pub transactions: u64,
-    /// Of these.
+    /// Number of failed transactions.
     pub failed: u64,
-    /// Ordered and not executed.
+    /// Number of transactions that were ordered but not executed.
     pub skipped: u64,
-    /// By all.
+    /// Gas used by all transactions.
     pub gas_used: u64,
-    /// Batches and transactions by author.
+    /// Numbers of batches and transactions by author.
     pub by_author: BTreeMap<u64, (u64, u64)>,
-    /// Whether a contract ran, so that there are calls to trace.
+    /// `true` if a contract was called, so that there are calls to trace.
     pub has_calls: bool,
-    /// Transactions, logs and transfers that no row is written of because the block has no more places. Balances know of the transfers,
-    /// but for those of transactions that are left out themselves.
+    /// Transactions, logs and transfers without a row, because the block has no more places. Balances include omitted
+    /// transfers, except those of omitted transactions.
     pub left_out: u64,
 }
 
@@ -122,12 +122,13 @@ const TRANSACTIONS: &[&str] = &[
     "input",
 ];
 
-/// Digests a block. `seen_ms`: when it came, if it is new.
+/// Converts a block. `seen_ms` is the time of receipt, if the block is new.
 pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsense> {
     digest_within(whole, seen_ms, Place::ROOM)
 }
 
-/// The same where a block has places for `room` things of one kind, [`Place::ROOM`] at most. What has none is left out.
+/// Like [`digest`], with at most `room` items of one kind in a block, at most [`Place::ROOM`]. Further items are
+/// omitted.
 pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> Result<Digest, Nonsense> {
     let number: u64 = whole.block.number.to();
     let nonsense = |problem: String| Nonsense { number, problem };
@@ -184,9 +185,9 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
 struct TransactionRows {
     transactions: Rows,
     logs: Rows,
-    /// Used by the transactions so far.
+    /// Gas used by the transactions so far.
     gas: u64,
-    /// For logs.
+    /// Most logs of a block that get rows.
     room: usize,
 }
 
@@ -197,11 +198,11 @@ impl TransactionRows {
     }
 }
 
-/// By account and place of a transaction.
+/// Roles by account and place of the transaction.
 type Activity = BTreeMap<(Address, i64), u64>;
 
 impl Digest {
-    /// What it holds in memory until it is written, more or less.
+    /// Returns the approximate size in memory in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.iter().map(Rows::bytes).sum::<usize>() + size_of_val(self.moved.as_slice())
     }
@@ -242,7 +243,7 @@ impl Digest {
         for batch in &ordering.batches {
             self.by_author.entry(batch.author).or_default().0 += 1;
             if batch.count == 0 {
-                // What nothing was taken of has no position.
+                // A batch without transactions in this block has no position.
                 continue;
             }
             batches.push([
@@ -255,7 +256,7 @@ impl Digest {
             ]);
             position = position.saturating_add(batch.count);
         }
-        // A node may name a position twice.
+        // A faulty node may list a position twice.
         let mut skipped = Rows::or("skipped", &["block", "position", "hash", "reason"], "DO NOTHING");
         for one in &ordering.skipped {
             skipped.push([self.number.into(), one.position.into(), one.hash.into(), one.reason.clone().into()]);
@@ -337,7 +338,7 @@ impl Digest {
         Ok(())
     }
 
-    /// Rows of token movements, which a place within the block names.
+    /// Writes rows for token transfers. A place within the block identifies each of them.
     fn tokens(&mut self, activity: &mut Activity, room: usize) {
         let columns = &["place", "transaction_place", "token", "sender", "recipient", "token_id", "amount", "time_ms"];
         let mut transfers = Rows::new("transfers", columns);
@@ -370,17 +371,17 @@ impl Digest {
     }
 }
 
-/// Which validator's batch carried each executed transaction. Positions count over all batches; those that were skipped fall out.
+/// Returns the author of each executed transaction's batch. Positions count over all batches; skipped ones are omitted.
 fn authors(whole: &WholeBlock) -> Vec<u64> {
     let Some(ordering) = &whole.ordering else { return Vec::new() };
     let skipped: BTreeSet<u64> = ordering.skipped.iter().map(|skipped| skipped.position).collect();
     let most = whole.block.transactions.len() + skipped.len();
     let ordered = ordering.batches.iter().flat_map(|batch| (0..batch.count).map(|_| batch.author));
-    // One more than there may be is enough to see that it does not fit.
+    // One more than expected is enough to detect a mismatch.
     (0u64..).zip(ordered).take(most + 1).filter(|(position, _)| !skipped.contains(position)).map(|(_, author)| author).collect()
 }
 
-/// Prices of gas are far below 2^63 wei; what is above is shown as that.
+/// Converts a gas price to wei, at most 2^63-1. Real prices are far below that.
 fn wei(price: U256) -> u64 {
     int(price.saturating_to::<u64>()) as u64
 }

@@ -1,11 +1,11 @@
-//! Events of tokens, told by their shape: ERC-20, ERC-721 and ERC-1155. Anybody may write a log of such a shape.
+//! Token events, recognized by their shape: ERC-20, ERC-721 and ERC-1155. Any contract may emit such logs.
 
 use crate::node::Log;
 use alloy_primitives::{Address, B256, U256, b256};
 
-/// `Transfer(address,address,uint256)`, of ERC-20 with two topics more, of ERC-721 with three.
+/// `Transfer(address,address,uint256)`: ERC-20 with two more topics, ERC-721 with three.
 pub const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
-/// `Approval(address,address,uint256)`, of both in the same way.
+/// `Approval(address,address,uint256)`: ERC-20 with two more topics, ERC-721 with three.
 pub const APPROVAL: B256 = b256!("8c5be1e5ebec7d5bd14f71427d1e84f3dd0314c0f7b2291e5b200ac8c7c3b925");
 /// `ApprovalForAll(address,address,bool)`.
 pub const APPROVAL_FOR_ALL: B256 = b256!("17307eab39ab6107e8899845ad3d59bd9653f200f220920489ca2b5937696c31");
@@ -14,22 +14,22 @@ pub const TRANSFER_SINGLE: B256 = b256!("c3d58168c5ae7397731d063d5bbf3d657854427
 /// `TransferBatch(address,address,address,uint256[],uint256[])`.
 pub const TRANSFER_BATCH: B256 = b256!("4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb");
 
-/// Most items of one batch that are read: a log of 128 KiB has room for half of them.
+/// Most items of one batch that are read. A log of 128 KiB has space for half of them.
 const MOST_ITEMS: usize = 4_096;
 
-/// Which rules a token follows.
+/// Token standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standard {
-    /// Amounts.
+    /// Fungible amounts.
     Erc20,
-    /// Each id once.
+    /// Unique ids.
     Erc721,
-    /// Amounts of each id.
+    /// An amount for each id.
     Erc1155,
 }
 
 impl Standard {
-    /// As the database has it.
+    /// Returns the number in the database.
     pub fn number(self) -> u64 {
         match self {
             Self::Erc20 => 20,
@@ -39,40 +39,40 @@ impl Standard {
     }
 }
 
-/// What a log says of tokens.
+/// A token event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// Some went from one account to another one; from zero they are made, to zero they are gone.
+    /// A transfer between accounts. A transfer from the zero address is a mint, one to it a burn.
     Transfer {
-        /// The contract that says so.
+        /// Contract that emitted the log.
         token: Address,
-        /// By the log's shape.
+        /// Standard, from the shape of the log.
         standard: Standard,
-        /// Zero: made.
+        /// Sender; zero for a mint.
         from: Address,
-        /// Zero: gone.
+        /// Recipient; zero for a burn.
         to: Address,
-        /// `None` for ERC-20.
+        /// Token id; `None` for ERC-20.
         id: Option<U256>,
-        /// 1 for ERC-721.
+        /// Amount; 1 for ERC-721.
         amount: U256,
     },
-    /// Somebody may take.
+    /// A change of an allowance.
     Approval {
-        /// The contract that says so.
+        /// Contract that emitted the log.
         token: Address,
-        /// Whose.
+        /// Owner of the tokens.
         owner: Address,
-        /// Who may; zero for an ERC-721 whose approval ended.
+        /// Approved account; zero for an ERC-721 token whose approval ended.
         spender: Address,
-        /// One id; `None` for all.
+        /// Token id; `None` for all tokens.
         id: Option<U256>,
-        /// How much; 1 or 0 for tokens with ids.
+        /// Allowance; 1 or 0 for tokens with ids.
         amount: U256,
     },
 }
 
-/// What a log says of tokens; nothing, if it is of no such shape.
+/// Returns the token events of a log; empty for a log of another shape.
 pub fn read(log: &Log) -> Vec<Moved> {
     let token = log.address;
     let topic = |at: usize| log.topics.get(at).map(|topic| Address::from_word(*topic));
@@ -105,7 +105,7 @@ pub fn read(log: &Log) -> Vec<Moved> {
     }
 }
 
-/// Two arrays of the same length as ABI encodes them.
+/// Decodes two ABI-encoded arrays of equal length.
 fn pairs(words: &[U256]) -> Option<Vec<(U256, U256)>> {
     let array = |at: usize| -> Option<&[U256]> {
         let offset: usize = words.get(at)?.try_into().ok().filter(|offset: &usize| offset.is_multiple_of(32))?;

@@ -1,5 +1,5 @@
-//! What running blocks took on the node that is followed. A node keeps that of its newest blocks only, and only while it runs, so this lane
-//! looks at the head alone; what it missed stays unknown.
+//! Execution statistics of blocks on the followed node. A node keeps them only for its newest blocks and only in
+//! memory, so this lane reads only blocks near the head. Missed ones stay unknown.
 
 use super::{IndexError, write};
 use crate::{
@@ -12,33 +12,33 @@ use corniche_client::Request;
 use serde_json::json;
 use sqlx::{AnyConnection, AnyPool, Connection};
 
-/// Where it stands in `meta`: the newest block that was asked for.
+/// Key in `meta`: the newest block that was requested.
 const KEY: &str = "executions";
 
-/// Blocks asked for in one turn, and how far below the newest one a node may know anything.
+/// Most blocks of one turn, and the distance below the head at which a node may still have statistics.
 const AT_ONCE: u64 = 64;
 const REACH: u64 = 1_024;
 
-/// The lane.
+/// The sync task for execution statistics.
 #[derive(Debug, Default)]
 pub struct Lane {
-    /// Whether the node has the method, as far as is known.
+    /// `false` once the node rejected the method.
     served: bool,
     asked: Option<u64>,
 }
 
 impl Lane {
-    /// It may be another node than before.
+    /// Resets the knowledge about the node, which may have been replaced.
     pub fn introduced(&mut self) {
         self.served = true;
     }
 
-    /// The chain begins again.
+    /// Resets the lane after a revert of the chain.
     pub fn forget(&mut self) {
         self.asked = None;
     }
 
-    /// Asks for the next blocks, up to `tip`. Answers whether there are more.
+    /// Processes the next blocks, up to `tip`. Returns `true` if there are more.
     pub async fn follow(&mut self, node: &Node, connection: &mut AnyConnection, tip: u64) -> Result<bool, IndexError> {
         if !self.served {
             return Ok(false);
@@ -58,7 +58,7 @@ impl Lane {
             answers.and_then(|answers| answers.into_iter().map(|answer| answer.map_err(NodeError::from)).collect());
         let told = match answers {
             Ok(told) => told,
-            // Nothing else waits for what is only told in passing: it is asked for again at the next block, or not at all.
+            // Statistics are optional, so no other lane waits for them. They are requested again with the next block.
             Err(error) => {
                 tracing::debug!(%error, "the node does not say what blocks took");
                 self.served = !error.is_refusal();
@@ -80,16 +80,16 @@ impl Lane {
     }
 }
 
-/// Rows of what running blocks took, for [`push`].
+/// Returns an empty list of rows, for [`push`].
 pub fn rows() -> Rows {
     let columns =
         &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of", "received_of"];
     Rows::or("executions", columns, "(block) DO NOTHING")
 }
 
-/// One more, unless it is of another block.
+/// Adds the statistics of a block, unless they belong to another one.
 pub fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Execution>) {
-    // Of another block than this one, or of none.
+    // The sizes must match, otherwise the statistics belong to another block.
     let fits = |told: &Execution| {
         let received = told.received_of.len() as u64;
         [&told.lane_of, &told.runs_of].iter().all(|each| each.len() as u64 == transactions)
@@ -110,7 +110,8 @@ pub fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Executi
     ]);
 }
 
-/// What running a block took, if the node said so in time. When its transactions came is left out: [`received_ms`] tells it of one.
+/// Returns the statistics of a block, if the node reported them in time. Without the transactions' times of receipt;
+/// see [`received_ms`].
 pub async fn of_block(readers: &AnyPool, block: u64) -> Result<Option<Execution>, DatabaseError> {
     let text =
         "SELECT threads, runs, runs_again, waits, adopted, duration_us, lane_of, runs_of FROM executions WHERE block = $1";
@@ -129,7 +130,7 @@ pub async fn of_block(readers: &AnyPool, block: u64) -> Result<Option<Execution>
     }))
 }
 
-/// When a transaction came to the node, by that node's clock, if the node said so in time.
+/// Returns when the node received a transaction, on its own clock, if it reported that in time.
 pub async fn received_ms(readers: &AnyPool, at: Place) -> Result<Option<u64>, DatabaseError> {
     let text = "SELECT SUBSTR(received_of, CAST($1 AS INTEGER), 8) AS received FROM executions WHERE block = $2";
     let query = sql(text).bind(int(8 * at.position() + 1)).bind(int(at.block()));

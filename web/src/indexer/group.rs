@@ -1,20 +1,21 @@
-//! Blocks that are written together, in one database transaction. A transaction costs as much as many rows, so there are many blocks in one;
-//! but what waits to be written is held in memory, and strangers say how large it is.
+//! Groups of blocks that are written in one database transaction. A transaction costs as much as many rows, so a group
+//! has many blocks. But a waiting group uses memory, and the size of its blocks is untrusted.
 
 use super::{contracts::MOST_ABI_BYTES, digest::Digest};
 use alloy_primitives::Address;
 use std::collections::BTreeSet;
 
-/// A group is closed at so many blocks, and at the first block that brings it to so many transactions.
+/// Number of blocks at which a group is full. The other constants are limits in the same way: a group is full with the
+/// first block that reaches one of them.
 pub const BLOCKS_IN_GROUP: usize = 512;
-/// See [`BLOCKS_IN_GROUP`].
+/// Number of transactions at which a group is full.
 pub const TRANSACTIONS_IN_GROUP: u64 = 4_000;
-/// Likewise for what its rows hold.
+/// Bytes of rows at which a group is full.
 const BYTES_IN_GROUP: usize = 32 << 20;
-/// Likewise for contracts it names, whose interfaces are asked for before it is written.
+/// Number of contracts at which a group is full. Their ABIs are loaded before the group is written.
 const CONTRACTS_IN_GROUP: usize = (64 << 20) / MOST_ABI_BYTES;
 
-/// Blocks that wait, each the next one's parent.
+/// Blocks to be written; each is the parent of the next one.
 #[derive(Debug, Default)]
 pub struct Group {
     digests: Vec<Digest>,
@@ -24,7 +25,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// One more.
+    /// Adds a block.
     pub fn push(&mut self, digest: Digest) {
         self.transactions += digest.transactions;
         self.bytes += digest.bytes();
@@ -33,12 +34,12 @@ impl Group {
         self.digests.push(digest);
     }
 
-    /// The newest.
+    /// Returns the newest block.
     pub fn last(&self) -> Option<&Digest> {
         self.digests.last()
     }
 
-    /// Whether it is to be written before there is another one.
+    /// Returns `true` if the group has to be written before the next block is added.
     pub fn is_full(&self) -> bool {
         self.digests.len() >= BLOCKS_IN_GROUP
             || self.transactions >= TRANSACTIONS_IN_GROUP
@@ -46,7 +47,7 @@ impl Group {
             || self.contracts.len() >= CONTRACTS_IN_GROUP
     }
 
-    /// All, in order.
+    /// Returns all blocks in order.
     pub fn into_digests(self) -> Vec<Digest> {
         self.digests
     }
@@ -61,7 +62,7 @@ mod tests {
     };
     use alloy_primitives::{B256, Bytes, U64, U256};
 
-    /// A block of one transaction, with this input and these logs.
+    /// A block with one transaction that has an input of this size and these logs.
     fn block(input: usize, logs: Vec<Log>) -> Digest {
         let zero = U64::ZERO;
         let transaction = Transaction {
@@ -109,7 +110,7 @@ mod tests {
         Log { address, topics: Vec::new(), data: Bytes::from(vec![7; bytes]) }
     }
 
-    /// Blocks until it is full.
+    /// Returns the number of blocks in a full group.
     fn room(block: impl Fn(u32) -> Digest) -> usize {
         let mut group = Group::default();
         while !group.is_full() {
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(room(|_| block(0, Vec::new())), BLOCKS_IN_GROUP);
         assert_eq!(room(|_| block(1 << 20, Vec::new())), 32);
         assert_eq!(room(|_| block(0, vec![log(1, 1 << 19), log(1, 1 << 19)])), 32);
-        // Logs of nothing take room as well.
+        // Empty logs use memory as well.
         assert!(room(|_| block(0, (0..10_000).map(|_| log(1, 0)).collect())) < 32);
         assert_eq!(room(|number| block(0, (0..64).map(|by| log(64 * number + by, 0)).collect())), CONTRACTS_IN_GROUP / 64);
     }

@@ -1,38 +1,38 @@
-//! Who holds how much of a token, added up from events.
+//! Token balances, summed up from events.
 //!
-//! Events are what contracts say. A token whose events move what nobody had is marked, and its numbers are those events', no more: nothing
-//! here goes below zero or past 256 bits.
+//! Events are claims of the contract. A token whose events transfer more than a holder has is marked as inconsistent;
+//! its numbers are then only sums of events. They saturate at zero and at 256 bits.
 
 use super::events::{Moved, Standard};
 use alloy_primitives::{Address, U256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a balance is: token, holder, and an id. Without an id it is the holder's total of all ids.
+/// Key of a balance: token, holder, id. Without an id it is the holder's total of all ids.
 pub type Key = (Address, Address, Option<U256>);
 
-/// A token's sums.
+/// Totals of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sums {
-    /// By the shape of its first event.
+    /// Standard, from the shape of its first event.
     pub standard: Standard,
-    /// Made and not gone; for tokens with ids, of all ids together.
+    /// Minted and not burned; for tokens with ids, the total of all ids.
     pub supply: U256,
-    /// Accounts that hold any.
+    /// Number of accounts with a balance.
     pub holders: u64,
-    /// Movements.
+    /// Number of transfers.
     pub transfers: u64,
-    /// Nothing was moved by one who had too little.
+    /// `false` if a transfer exceeded the sender's balance.
     pub consistent: bool,
 }
 
 impl Sums {
-    /// Of a token that was never seen.
+    /// Totals of a token without any event.
     pub fn new(standard: Standard) -> Self {
         Self { standard, supply: U256::ZERO, holders: 0, transfers: 0, consistent: true }
     }
 }
 
-/// Balances and sums as far as they are loaded, and what changed.
+/// Loaded balances and totals, and their changes.
 #[derive(Debug, Default)]
 pub struct Ledger {
     balances: BTreeMap<Key, U256>,
@@ -40,7 +40,7 @@ pub struct Ledger {
     changed: BTreeSet<Key>,
 }
 
-/// Balances that these movements touch.
+/// Returns the keys of the balances that these events touch.
 pub fn touched<'a>(moved: impl Iterator<Item = &'a Moved>) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     for moved in moved {
@@ -53,17 +53,17 @@ pub fn touched<'a>(moved: impl Iterator<Item = &'a Moved>) -> BTreeSet<Key> {
 }
 
 impl Ledger {
-    /// Takes over what the database has.
+    /// Loads a balance from the database.
     pub fn load(&mut self, key: Key, amount: U256) {
         self.balances.insert(key, amount);
     }
 
-    /// Takes over what the database has.
+    /// Loads totals from the database.
     pub fn load_sums(&mut self, token: Address, sums: Sums) {
         self.sums.insert(token, sums);
     }
 
-    /// Books a movement.
+    /// Applies a transfer.
     pub fn apply(&mut self, moved: &Moved) {
         let Moved::Transfer { token, standard, from, to, id, amount } = moved else { return };
         let mut sums = *self.sums.entry(*token).or_insert_with(|| Sums::new(*standard));
@@ -102,12 +102,12 @@ impl Ledger {
         self.changed.insert(key);
     }
 
-    /// What a token adds up to.
+    /// Returns the totals of all loaded tokens.
     pub fn sums(&self) -> &BTreeMap<Address, Sums> {
         &self.sums
     }
 
-    /// Balances that are not what they were when they were loaded; zero: the row goes.
+    /// Returns the balances that differ from the loaded ones. A zero balance is to be deleted.
     pub fn changes(&self) -> impl Iterator<Item = (Key, U256)> {
         self.changed.iter().map(|key| (*key, self.balances.get(key).copied().unwrap_or_default()))
     }

@@ -1,11 +1,11 @@
-//! When a line of the log is due that says how far a long way through blocks has come.
+//! Decides when to log progress of a long sync.
 
 use std::time::{Duration, Instant};
 
-/// Between two lines.
+/// Minimum interval between two log lines.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
-/// Where it was when that was told last.
+/// Block and time of the last log line.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     number: u64,
@@ -13,12 +13,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The way begins here.
+    /// Starts at this block.
     pub fn begin(number: u64, at: Instant) -> Self {
         Self { number, at }
     }
 
-    /// It has come to this block. Answers when a line is due: blocks a second since the last one. Near the end none is.
+    /// Advances to this block. Returns the blocks a second since the last line if a line is due; never near the end.
     pub fn come_to(&mut self, number: u64, is_near: bool, now: Instant) -> Option<f64> {
         let since = now.saturating_duration_since(self.at);
         if !is_near && since < TELL_EVERY {

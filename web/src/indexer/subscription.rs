@@ -1,5 +1,5 @@
-//! What the node says by itself, over a WebSocket: that there are new heads, which ends the indexer's pause, and that its DAG grew, which the
-//! next turn finds. It only says that it is time to look, so what is missed costs a pause and nothing else.
+//! Notifications of the node over a WebSocket. A new head ends the indexer's pause; a grown DAG is read in the next
+//! turn. Notifications only trigger polling, so a missed one costs nothing but a pause.
 
 use futures::{SinkExt, StreamExt};
 use serde::Deserialize;
@@ -8,30 +8,30 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
 use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
 
-/// Between two attempts to connect.
+/// Pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// A node pings every 30 seconds. One that says nothing for so long is gone, though nobody said so.
+/// Timeout without any message. A node pings every 30 seconds; a silent connection is dead.
 const SILENCE: Duration = Duration::from_secs(75);
 
-/// A header is less than a kilobyte.
+/// A header is smaller than one kilobyte.
 const MOST_MESSAGE_BYTES: usize = 64 << 10;
 
-/// The requests, by their ids.
+/// Ids of the subscription requests.
 const HEADS: u64 = 1;
 const DAG: u64 = 2;
 
-/// What the node is asked to tell.
+/// Topics to subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topics {
-    /// For who keeps nothing of the DAG.
+    /// Heads only, if no DAG is kept.
     Heads,
-    /// Both.
+    /// Heads and DAG.
     HeadsAndDag,
 }
 
 impl Topics {
-    /// Each with its request's id.
+    /// Returns the subscriptions, each with the id of its request.
     fn requests(self) -> &'static [(u64, &'static str)] {
         match self {
             Self::Heads => &[(HEADS, "newHeads")],
@@ -40,19 +40,19 @@ impl Topics {
     }
 }
 
-/// What the node said of its DAG.
+/// Knowledge about the node's DAG from notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DagNews {
-    /// It does not tell, because it has none, is of an older version, or is away.
+    /// No subscription: the node has no DAG, is of an older version, or is unreachable.
     #[default]
     NotTold,
-    /// It tells, and said nothing since somebody looked.
+    /// Subscribed; no notification since the last poll.
     Quiet,
-    /// There is more than when somebody looked.
+    /// A notification came since the last poll.
     Grew,
 }
 
-/// What the node said.
+/// Notifications of the node.
 #[derive(Debug, Default)]
 pub struct News {
     heads: Notify,
@@ -60,12 +60,12 @@ pub struct News {
 }
 
 impl News {
-    /// What it said of its DAG.
+    /// Returns the state of the DAG.
     pub fn dag(&self) -> DagNews {
         *self.dag.borrow()
     }
 
-    /// Somebody is about to look at the DAG: what is told from now on may be more than that look shows.
+    /// Marks the start of a poll. Later notifications may be about data that this poll does not show.
     pub fn looks_at_dag(&self) {
         self.dag.send_modify(|news| {
             if *news == DagNews::Grew {
@@ -74,7 +74,7 @@ impl News {
         });
     }
 
-    /// It says this of its DAG.
+    /// Sets the state of the DAG.
     pub fn tell_dag(&self, news: DagNews) {
         self.dag.send_replace(news);
     }
@@ -85,9 +85,9 @@ impl News {
     }
 }
 
-/// Passes on what the node says until the task is dropped. Without a connection there is nothing to hear, and it tries again.
+/// Forwards notifications until the task is dropped. Reconnects after [`PAUSE`].
 pub async fn listen(url: String, topics: Topics, news: Arc<News>) {
-    // The node serves both on one port.
+    // The node serves HTTP and WebSocket on one port.
     let url = url.replacen("http", "ws", 1);
     loop {
         if let Err(error) = hear(&url, topics, &news).await {
@@ -114,20 +114,20 @@ async fn hear(url: &str, topics: Topics, news: &News) -> Result<(), tungstenite:
     Ok(())
 }
 
-/// Tells one subscription's notifications from the other's.
+/// Distinguishes the notifications of the two subscriptions.
 #[derive(Debug, Default)]
 struct Listener {
-    /// What the node calls the subscription to its DAG, unless it refused.
+    /// Id of the DAG subscription, unless the node rejected it.
     dag: Option<String>,
 }
 
-/// As much of a message as is needed for that.
+/// The parts of a message that this needs.
 #[derive(Debug, Default, Deserialize)]
 struct Said {
     id: Option<u64>,
-    /// Of an answer: a subscription's name. None in a refusal.
+    /// Id of a subscription in a response; `None` in an error.
     result: Option<String>,
-    /// Of a notification.
+    /// Parameters of a notification.
     params: Option<Told>,
 }
 
@@ -143,13 +143,13 @@ impl Listener {
         if said.id == Some(DAG) {
             self.dag = said.result;
             if self.dag.is_some() {
-                // It may have grown before anybody told.
+                // The DAG may have grown before the subscription.
                 news.tell_dag(DagNews::Grew);
             }
         } else if told.is_some() && told == self.dag {
             news.tell_dag(DagNews::Grew);
         } else {
-            // Whatever else it says: a look at its head shows what there is to it.
+            // Any other message: polling the head is harmless.
             news.heads.notify_one();
         }
     }
@@ -171,7 +171,7 @@ mod tests {
         json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": params}).to_string()
     }
 
-    /// Whether there is a new head.
+    /// Returns `true` if there is a new head.
     fn head(news: &News) -> bool {
         news.new_head().now_or_never().is_some()
     }
@@ -214,7 +214,7 @@ mod tests {
         let mut node = tokio_tungstenite::accept_async(place.accept().await.unwrap().0).await.unwrap();
         let asked: Value = serde_json::from_str(node.next().await.unwrap().unwrap().to_text().unwrap()).unwrap();
         assert_eq!(asked["params"], json!(["newHeads"]));
-        // It says no more until it hears that this is the end.
+        // The node sends nothing more before it receives the close frame.
         node.close(None).await.unwrap();
         while let Some(Ok(message)) = node.next().await {
             assert!(!message.is_text(), "{message}");

@@ -1,30 +1,30 @@
-//! What tokens call themselves: answers of strangers' contracts.
+//! Names, symbols and decimals of tokens, as their untrusted contracts report them.
 
 use crate::node::{Node, NodeError};
 use alloy_primitives::{Address, Bytes, U256};
 
-/// The most characters of a name or a symbol that are kept.
+/// Most characters of a name and of a symbol.
 const MOST_NAME: usize = 64;
 const MOST_SYMBOL: usize = 24;
 
-/// Tokens asked about in one request.
+/// Most tokens of one request.
 const AT_ONCE: usize = 16;
 
-/// A token's own words, cut to size. Empty where it says nothing that can be read.
+/// A token's metadata, truncated. Fields are empty if the contract returns nothing valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     /// `name()`.
     pub name: String,
     /// `symbol()`.
     pub symbol: String,
-    /// `decimals()`; 0 where there is no such thing.
+    /// `decimals()`; 0 if the call fails or exceeds 77.
     pub decimals: u64,
 }
 
-/// `name()`, `symbol()` and `decimals()`.
+/// Selectors of `name()`, `symbol()` and `decimals()`.
 const QUESTIONS: [[u8; 4]; 3] = [[0x06, 0xfd, 0xde, 0x03], [0x95, 0xd8, 0x9b, 0x41], [0x31, 0x3c, 0xe5, 0x67]];
 
-/// Asks tokens for their names.
+/// Calls tokens for their metadata.
 pub async fn names(node: &Node, tokens: &[Address]) -> Result<Vec<Name>, NodeError> {
     let mut names = Vec::with_capacity(tokens.len());
     for tokens in tokens.chunks(AT_ONCE) {
@@ -39,7 +39,7 @@ pub async fn names(node: &Node, tokens: &[Address]) -> Result<Vec<Name>, NodeErr
     Ok(names)
 }
 
-/// A `string`, or a `bytes32` as old contracts answer. Characters that only move others around go.
+/// Decodes a `string`, or a `bytes32` as old contracts return. Removes characters that [`clean`] removes.
 fn text(answer: &[u8], most: usize) -> String {
     let word = |at: usize| answer.get(at..at + 32).map(U256::from_be_slice);
     let string = || -> Option<&[u8]> {
@@ -51,12 +51,12 @@ fn text(answer: &[u8], most: usize) -> String {
         32 => answer.split(|byte| *byte == 0).next().unwrap_or_default(),
         _ => string().unwrap_or_default(),
     };
-    // Enough for as many characters as are kept, and a character that was cut in two is no more than one.
+    // Enough bytes for `most` characters. A character that is cut in two yields only one replacement character.
     let bytes = &bytes[..bytes.len().min(4 * most)];
     clean(&String::from_utf8_lossy(bytes)).chars().take(most).collect()
 }
 
-/// Text of a stranger as it may stand in a line of ours: no control characters, and none that turn the direction of others.
+/// Cleans untrusted text to be shown in a line: removes control characters, and characters that change the direction.
 pub fn clean(text: &str) -> String {
     let turns = |character: char| matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     text.chars().filter(|character| !character.is_control() && !turns(*character)).collect::<String>().trim().to_owned()
@@ -67,7 +67,7 @@ fn decimals(answer: &[u8]) -> u64 {
     number.try_into().ok().filter(|decimals| *decimals <= 77).unwrap_or(0)
 }
 
-/// A name as search compares it.
+/// Returns a name in the form in which the search compares it.
 pub fn key(name: &str) -> Vec<u8> {
     name.to_lowercase().into_bytes()
 }

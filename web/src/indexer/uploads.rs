@@ -1,10 +1,10 @@
-//! Interfaces that people upload for contracts that carry none. Pages only read the database; they hand an upload to the indexer, which has
-//! the one connection that writes, through a short queue.
+//! Uploaded ABIs for contracts whose code contains none. Pages only read the database. They pass an upload through a
+//! short queue to the indexer, which owns the only connection that writes.
 //!
-//! Nothing here knows whether an interface is true. What can be looked at is whether the code mentions the functions at all: a contract
-//! compares a call's selector with those it knows, so nearly all of them stand in its code as constants ([`mentions`]). That says nothing of
-//! names of parameters, and a name that hashes to four given bytes is found in a minute; so the first upload stays, and whoever comes later cannot
-//! change what others were shown.
+//! An uploaded ABI is not verified. It is only possible to check whether the code mentions the functions: a contract
+//! compares a call's selector with the known ones, so nearly all of them are constants in its code ([`mentions`]). This
+//! does not check the names of parameters, and a function name with a given 4-byte hash is found in a minute. So the
+//! first upload is kept, and later ones cannot change what others have seen.
 
 use super::{contracts::Code, write};
 use crate::{
@@ -18,39 +18,39 @@ use sqlx::AnyConnection;
 use std::{collections::HashSet, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
-/// Uploads that wait; whoever comes then is told to come again.
+/// Most waiting uploads. Further ones are rejected as busy.
 const MOST_WAITING: usize = 8;
 
-/// An uploader does not wait for the indexer longer.
+/// Most time that an uploader waits for the indexer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why an upload was not kept.
+/// Reason why an upload was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The module says itself what it is.
+    /// The code contains an ABI.
     #[error("{}", words::CARRIED)]
     Carried,
-    /// Another upload was faster.
+    /// There is an uploaded ABI already.
     #[error("{}", words::TAKEN)]
     Taken,
-    /// Nothing to describe.
+    /// The account has no code.
     #[error("{}", words::NO_CONTRACT)]
     NoContract,
-    /// The queue is full, or the indexer has more to do.
+    /// The queue is full, or the indexer did not answer in time.
     #[error("{}", words::BUSY)]
     Busy,
-    /// There is no indexer any more.
+    /// The indexer has stopped.
     #[error("{}", words::STOPPED)]
     Stopped,
-    /// The database.
+    /// Database error.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// The node.
+    /// Error of the node.
     #[error(transparent)]
     Node(#[from] NodeError),
 }
 
-/// An interface for a contract that has none.
+/// An ABI for a contract.
 #[derive(Debug)]
 struct Upload {
     address: Address,
@@ -58,22 +58,22 @@ struct Upload {
     answer: oneshot::Sender<Result<(), Refused>>,
 }
 
-/// Where pages hand in uploads. Cheap to clone.
+/// Sending end of the upload queue, for pages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Uploads(mpsc::Sender<Upload>);
 
-/// Where the indexer takes them out.
+/// Receiving end of the upload queue, for the indexer.
 #[derive(Debug)]
 pub struct Inbox(mpsc::Receiver<Upload>);
 
-/// Both ends.
+/// Creates the upload queue.
 pub fn channel() -> (Uploads, Inbox) {
     let (sender, receiver) = mpsc::channel(MOST_WAITING);
     (Uploads(sender), Inbox(receiver))
 }
 
 impl Uploads {
-    /// Hands in an interface, and waits until it is kept.
+    /// Submits an ABI and waits until it is stored.
     pub async fn keep(&self, address: Address, abi: String) -> Result<(), Refused> {
         let (answer, kept) = oneshot::channel();
         self.0.try_send(Upload { address, abi, answer }).map_err(|error| match error {
@@ -86,10 +86,10 @@ impl Uploads {
 }
 
 impl Inbox {
-    /// Writes what waits. `tip` is the newest block that is written.
+    /// Processes waiting uploads. `tip` is the newest indexed block.
     pub async fn serve(&mut self, node: &Node, connection: &mut AnyConnection, tip: Option<u64>) {
         while let Ok(upload) = self.0.try_recv() {
-            // Whoever waited too long has been told so, and may hand it in again.
+            // The uploader's timeout expired; it has received an error and may retry.
             if upload.answer.is_closed() {
                 continue;
             }
@@ -102,7 +102,7 @@ impl Inbox {
 async fn keep(node: &Node, connection: &mut AnyConnection, tip: Option<u64>, upload: &Upload) -> Result<(), Refused> {
     let address = upload.address;
     if source(connection, address).await?.is_none() {
-        // As of the newest block that is written: one that a later block makes gets its row, and its maker, with that block.
+        // At the newest indexed block. A contract from a later block gets its row, and its creator, with that block.
         let tip = tip.ok_or(Refused::NoContract)?;
         let code = node.code_after(address, tip).await?;
         if code.is_empty() {
@@ -127,8 +127,8 @@ async fn source(connection: &mut AnyConnection, address: Address) -> Result<Opti
     row.map(|row| row.text("abi_source")).transpose()
 }
 
-/// How many of an interface's functions a module mentions, and how many there are: compilers write a selector as a number, in either order
-/// of its bytes, or as the bytes.
+/// Returns how many of the ABI's functions the module mentions, and how many there are. Compilers write a selector as
+/// an integer, in either byte order, or as raw bytes.
 pub fn mentions(module: &[u8], abi: &JsonAbi) -> (usize, usize) {
     let wanted: HashSet<u32> = abi.functions().map(|function| u32::from_be_bytes(function.selector().0)).collect();
     let mut found = HashSet::new();
@@ -141,7 +141,7 @@ pub fn mentions(module: &[u8], abi: &JsonAbi) -> (usize, usize) {
     (found.len(), wanted.len())
 }
 
-/// A number as it stands in the code of a module: signed LEB128 of at most 32 bits.
+/// Decodes an integer constant of a module: signed LEB128 of at most 32 bits.
 fn constant(bytes: &[u8]) -> Option<u32> {
     let mut number = 0;
     for (at, byte) in bytes.iter().take(5).enumerate() {
@@ -229,7 +229,7 @@ mod tests {
                       {"type":"function","name":"other","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
         let abi: JsonAbi = serde_json::from_str(abi).unwrap();
         let code = |bytes: &[u8]| [b"\0asm\x01\0\0\0\x41", bytes, b"\x46"].concat();
-        // 0x8381f58a as a constant, the same with its bytes turned round, and as bytes in both orders.
+        // 0x8381f58a as a constant, with its bytes reversed, and as raw bytes in both orders.
         for bytes in [
             &[0x8a, 0xeb, 0x87, 0x9c, 0x78][..],
             &[0x83, 0x83, 0xd6, 0xd7, 0x78],

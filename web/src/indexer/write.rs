@@ -1,5 +1,5 @@
-//! Writes digested blocks: each group of blocks in one transaction together with how far the chain is known, so that a block is there
-//! whole or not at all, whenever the process ends.
+//! Writes digested blocks. Each group is written in one transaction together with the new tip, so that after a crash a
+//! block is either complete or absent.
 
 use super::{
     books::{self, Books},
@@ -16,22 +16,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The newest block in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tip {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// Its hash.
+    /// Block hash.
     pub hash: B256,
 }
 
-/// What the node was asked about a group of blocks beside the blocks.
+/// Data about a group of blocks that the node was asked for in addition.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Tokens that were not known.
+    /// Metadata of new tokens.
     pub tokens: BTreeMap<Address, Name>,
-    /// Contracts that were not known, and what is at their addresses now.
+    /// Code of new contracts, as of now.
     pub contracts: BTreeMap<Address, Code>,
 }
 
-/// What has to be asked before a group can be written.
+/// Tokens and contracts that the node must be asked about before a group is written.
 #[derive(Debug, Default)]
 pub struct Unknown {
     /// Tokens without a row.
@@ -40,25 +40,25 @@ pub struct Unknown {
     pub contracts: Vec<Address>,
 }
 
-/// The newest block that is written.
+/// Returns the newest indexed block.
 pub async fn tip(connection: &mut AnyConnection) -> Result<Option<Tip>, DatabaseError> {
     let row = sql("SELECT number, hash FROM blocks ORDER BY number DESC LIMIT 1").fetch_optional(connection).await?;
     row.map(|row| Ok(Tip { number: row.number("number")?, hash: row.hash("hash")? })).transpose()
 }
 
-/// The hash of a block that is written.
+/// Returns the hash of an indexed block.
 pub async fn hash_of(connection: &mut AnyConnection, number: u64) -> Result<Option<B256>, DatabaseError> {
     let row = sql("SELECT hash FROM blocks WHERE number = $1").bind(int(number)).fetch_optional(connection).await?;
     row.map(|row| row.hash("hash")).transpose()
 }
 
-/// When the order of a block that is written was agreed on: Unix milliseconds.
+/// Returns the time of an indexed block in Unix milliseconds.
 pub async fn time_of(connection: &mut AnyConnection, number: u64) -> Result<u64, DatabaseError> {
     let row = sql("SELECT time_ms FROM blocks WHERE number = $1").bind(int(number)).fetch_one(connection).await?;
     row.number("time_ms")
 }
 
-/// A value of `meta`.
+/// Returns a value of `meta`.
 pub async fn remembered(connection: &mut AnyConnection, key: &'static str) -> Result<Option<String>, DatabaseError> {
     let row = sql("SELECT value FROM meta WHERE key = $1").bind(key.to_owned()).fetch_optional(connection).await?;
     row.map(|row| row.text("value")).transpose()
@@ -71,7 +71,7 @@ pub async fn remember(connection: &mut AnyConnection, key: &'static str, value: 
     Ok(())
 }
 
-/// Tokens and contracts of these blocks that have no row yet.
+/// Returns the tokens and contracts of these blocks that have no row yet.
 pub async fn unknown(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Unknown, DatabaseError> {
     let mut tokens = BTreeSet::new();
     let mut contracts = BTreeSet::new();
@@ -102,7 +102,7 @@ async fn without_row(
     Ok(addresses.into_iter().collect())
 }
 
-/// Writes a group of blocks that follow the tip.
+/// Writes a group of blocks that extend the tip.
 pub async fn write(connection: &mut AnyConnection, digests: Vec<Digest>, asked: &Asked) -> Result<(), DatabaseError> {
     let mut transaction = connection.begin().await?;
     let books = books::book(&mut transaction, &digests).await?;
@@ -126,7 +126,7 @@ pub async fn write(connection: &mut AnyConnection, digests: Vec<Digest>, asked: 
     Ok(())
 }
 
-/// An id as the database holds it: empty for none.
+/// Encodes a token id for the database; empty for `None`.
 pub(super) fn id_bytes(id: Option<U256>) -> Vec<u8> {
     id.map(amount).unwrap_or_default()
 }
@@ -162,9 +162,9 @@ async fn write_tokens(
                     consistent = excluded.consistent";
     let mut rows = Rows::or("tokens", columns, conflict);
     for (token, sums) in books.ledger.sums() {
-        // A row that is there keeps its name.
+        // An existing row keeps its name.
         let name = asked.tokens.get(token).cloned().unwrap_or_default();
-        // What has ids is counted in pieces, whatever its contract says.
+        // Tokens with ids are counted in pieces; the contract's `decimals()` is ignored.
         let decimals = if sums.standard == Standard::Erc20 { name.decimals } else { 0 };
         rows.push([
             (*token).into(),
@@ -201,7 +201,7 @@ async fn write_contracts(connection: &mut AnyConnection, digests: &[Digest], ask
     Ok(())
 }
 
-/// Writes what is known of a contract, unless it is known already.
+/// Writes a contract, unless it has a row already.
 pub async fn write_contract(
     connection: &mut AnyConnection,
     address: Address,
@@ -227,7 +227,7 @@ pub async fn write_contract(
     write_names(connection, &code.abi).await
 }
 
-/// Remembers what an interface calls its functions and events.
+/// Writes the signatures of an ABI.
 pub async fn write_names(connection: &mut AnyConnection, abi: &str) -> Result<(), DatabaseError> {
     let mut rows = Rows::or("selectors", &["selector", "signature", "name_key"], "DO NOTHING");
     for (selector, signature, name) in contracts::parse_abi(abi).iter().flat_map(contracts::names) {
@@ -236,7 +236,7 @@ pub async fn write_names(connection: &mut AnyConnection, abi: &str) -> Result<()
     rows.write(connection).await
 }
 
-/// Adds to accounts, and says how many of each block's were never seen before.
+/// Adds to the accounts' transaction counts. Returns the number of new accounts for each block.
 async fn write_accounts(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Vec<u64>, DatabaseError> {
     let mut sums: BTreeMap<Address, (usize, u64)> = BTreeMap::new();
     for (at, digest) in digests.iter().enumerate() {
@@ -252,7 +252,7 @@ async fn write_accounts(connection: &mut AnyConnection, digests: &[Digest]) -> R
     let mut new = vec![0; digests.len()];
     let Some(first) = digests.first().map(|digest| digest.number) else { return Ok(new) };
     for row in rows.write_and_read(connection, "first_block").await? {
-        // One that was there keeps the block in which it was first seen, which is before these.
+        // An existing account keeps its first block, which is earlier than these.
         let seen = row.number("first_block")?.checked_sub(first).and_then(|at| new.get_mut(at as usize));
         seen.into_iter().for_each(|new| *new += 1);
     }
@@ -260,7 +260,7 @@ async fn write_accounts(connection: &mut AnyConnection, digests: &[Digest]) -> R
 }
 
 async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_accounts: &[u64]) -> Result<(), DatabaseError> {
-    // A header may name any amount of gas: past the largest number SQLite goes on with fractions, and PostgreSQL not at all.
+    // A header may contain any amount of gas. On overflow SQLite switches to floating point, and PostgreSQL fails.
     let conflict = "(day) DO UPDATE SET blocks = days.blocks + excluded.blocks, transactions = days.transactions + excluded.transactions, \
                     failed = days.failed + excluded.failed, skipped = days.skipped + excluded.skipped, gas_used = CASE WHEN \
                     days.gas_used > 9223372036854775807 - excluded.gas_used THEN 9223372036854775807 ELSE days.gas_used + \
@@ -283,7 +283,7 @@ async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_acco
             *new_accounts,
         ];
         days.entry(day).or_default().iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
-        // As the database holds them: PostgreSQL writes no row twice in a statement.
+        // Clamped as in the database, because PostgreSQL rejects two updates of one row in a statement.
         let held = |validator: u64| int(validator) as u64;
         if let Some(leader) = digest.leader {
             validators.entry((held(leader), day)).or_default()[0] += 1;
@@ -307,7 +307,7 @@ async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_acco
     rows.write(connection).await
 }
 
-/// Rows that add to validators' records.
+/// Returns rows whose conflict clause adds to validators' records.
 pub fn validator_rows() -> Rows {
     let conflict = "(validator, day) DO UPDATE SET led = validator_days.led + excluded.led, batches = validator_days.batches + \
                     excluded.batches, transactions = validator_days.transactions + excluded.transactions, signed = validator_days.signed + \
@@ -315,7 +315,7 @@ pub fn validator_rows() -> Rows {
     Rows::or("validator_days", &["validator", "day", "led", "batches", "transactions", "signed", "missed"], conflict)
 }
 
-/// The newest allowance of each kind. One of a single id ends when the id moves.
+/// Writes the newest allowance of each kind. The allowance for a single id ends when the id is transferred.
 async fn write_approvals(connection: &mut AnyConnection, digests: &[Digest]) -> Result<(), DatabaseError> {
     let mut of_all = BTreeMap::new();
     let mut of_one = BTreeMap::new();
@@ -354,7 +354,7 @@ async fn write_approvals(connection: &mut AnyConnection, digests: &[Digest]) -> 
     rows.write(connection).await
 }
 
-/// Forgets every block and what came of them; what the database is stays.
+/// Deletes all blocks and everything derived from them. Keeps the schema version and the chain's identity.
 pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> {
     let mut transaction = connection.begin().await?;
     for table in TABLES {
@@ -365,7 +365,7 @@ pub async fn clear(connection: &mut AnyConnection) -> Result<(), DatabaseError> 
     Ok(())
 }
 
-/// All tables that blocks fill.
+/// All tables that are filled from blocks.
 const TABLES: [&str; 25] = [
     "blocks",
     "batches",

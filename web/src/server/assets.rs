@@ -1,4 +1,4 @@
-//! The few files that pages load, from the binary. Their addresses carry the version, so browsers keep them.
+//! Static files of the pages, compiled into the binary. Their URLs contain the version, so browsers may cache them.
 
 use axum::{
     extract::Path,
@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// Name, type, content.
+/// Name, content type, content.
 const FILES: [(&str, &str, &str); 5] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),
     ("app.js", "text/javascript; charset=utf-8", include_str!("../assets/app.js")),
@@ -15,7 +15,7 @@ const FILES: [(&str, &str, &str); 5] = [
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 
-/// A file by its name.
+/// Serves a file by name.
 pub async fn serve(Path(name): Path<String>) -> Response {
     match FILES.iter().find(|(file, ..)| *file == name) {
         Some((_, kind, content)) => {

@@ -1,6 +1,7 @@
-//! Connections: so many at a time, none that takes its time to ask, and none that takes nothing of what it is answered.
+//! Accepts connections. Limits their number, slow requests and slow readers.
 //!
-//! HTTP/1.1 and nothing newer: browsers speak HTTP/2 over TLS only, which a proxy ends, and looking for its first bytes has no time limit.
+//! Serves HTTP/1.1 only. Browsers use HTTP/2 only over TLS, which a proxy terminates, and detecting its preface has no
+//! time limit.
 
 use crate::limits::Places;
 use axum::{
@@ -35,27 +36,27 @@ use tokio::{
     net::TcpListener,
 };
 
-/// Open at once, all told. A page that listens keeps one open.
+/// Most open connections in total. A page with an event stream keeps one open.
 const MOST_CONNECTIONS: usize = 4_096;
 
-/// Open at once from one address. Browsers open six to a server.
+/// Most open connections from one address. Browsers open six to a server.
 const MOST_OF_ADDRESS: usize = 128;
 
-/// From the end of an answer, or the beginning, to the end of the head of the next request.
+/// Timeout from the connection's start or the end of a response to the end of the next request's head.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
-/// From the head of a request to the head of its answer, reading the body and asking the node included. Answers may take any time after it:
-/// who listens does so for hours.
+/// Timeout from the head of a request to the head of its response, including the body of the request and requests to
+/// the node. The body of the response may take any time, because event streams last for hours.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 
-/// Without taking anything of an answer that waits.
+/// Timeout of a write while the client reads nothing.
 const STUCK_TIME: Duration = Duration::from_secs(60);
 
-/// After a connection that could not be accepted.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Answers who connects; never ends by itself. Who finds no place is closed at once, so that it learns sooner. Of these proxies it is believed
-/// whom they ask for.
+/// Accepts and serves connections; never returns. A connection above a limit is closed at once, so that the client
+/// notices early. `proxies` are trusted to name the client in a header.
 pub async fn serve(listener: TcpListener, router: Router, proxies: Vec<Proxy>) {
     let proxies: Arc<[Proxy]> = proxies.into();
     let places = Places::new(MOST_CONNECTIONS, MOST_OF_ADDRESS);
@@ -63,16 +64,16 @@ pub async fn serve(listener: TcpListener, router: Router, proxies: Vec<Proxy>) {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, mostly: accepting at once would only spin.
+                // Mostly out of file descriptors; an immediate retry would spin.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
-        // A proxy connects for everybody.
+        // A proxy connects on behalf of many clients.
         let counted = Some(from.ip()).filter(|address| !proxy::trusts(&proxies, *address));
         let Ok(place) = places.enter(counted) else { continue };
-        // Answers are written whole; waiting for more to send would only delay them.
+        // Responses are written whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let (router, proxies) = (router.clone(), Arc::clone(&proxies));
         tokio::spawn(async move {
@@ -82,7 +83,7 @@ pub async fn serve(listener: TcpListener, router: Router, proxies: Vec<Proxy>) {
     }
 }
 
-/// One connection, to its end.
+/// Serves one connection until it ends.
 async fn attend<IO, T>(io: IO, peer: SocketAddr, router: Router, proxies: Arc<[Proxy]>, timer: T)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -108,11 +109,11 @@ where
     }
 }
 
-/// A connection that fails once the other side takes nothing for a while of what is written to it.
+/// A stream that fails if the peer reads nothing for [`STUCK_TIME`].
 struct Taken<IO, T> {
     io: IO,
     timer: T,
-    /// While the other side takes nothing.
+    /// Timer that runs while the peer reads nothing.
     stuck: Option<Pin<Box<dyn Sleep>>>,
 }
 

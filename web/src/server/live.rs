@@ -1,4 +1,4 @@
-//! What pages are told as it happens: server-sent events.
+//! Server-sent events for open pages.
 
 use crate::{
     limits::{Full, Place, Places},
@@ -20,10 +20,11 @@ use std::{
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-/// Pages that listen at once, all told.
+/// Most open event streams in total.
 const MOST_LISTENERS: usize = 2_000;
 
-/// Pages of one address that listen at once. The script listens for pages that are seen only, and a reader sees few.
+/// Most open event streams of one address. The script subscribes only while a page is visible, and a reader has few
+/// visible pages.
 const MOST_OF_ADDRESS: usize = 8;
 
 static LISTENERS: LazyLock<Arc<Places>> = LazyLock::new(|| Places::new(MOST_LISTENERS, MOST_OF_ADDRESS));
@@ -33,7 +34,7 @@ struct Listener {
     _place: Place,
 }
 
-/// Ticks until the reader goes.
+/// Streams ticks until the client disconnects.
 pub async fn stream(State(site): State<Arc<Site>>, ConnectInfo(from): ConnectInfo<SocketAddr>) -> Response {
     let refuse = |status: StatusCode| (status, [("retry-after", "10")]).into_response();
     let place = match LISTENERS.enter(Some(from.ip())) {
@@ -45,7 +46,7 @@ pub async fn stream(State(site): State<Arc<Site>>, ConnectInfo(from): ConnectInf
     let events = stream::unfold(listener, |mut listener| async move {
         let event = match listener.ticks.recv().await {
             Ok(tick) => Event::default().json_data(tick).unwrap_or_default(),
-            // Too slow: the page asks for what it shows again.
+            // Too slow: the page reloads its content.
             Err(RecvError::Lagged(_)) => Event::default().data(r#"{"kind":"missed"}"#),
             Err(RecvError::Closed) => return None,
         };

@@ -1,4 +1,4 @@
-//! Whoever asks does not notice which database there is.
+//! The explorer behaves identically on both databases.
 
 use crate::{
     chain::{ALICE, ART, BOB, GOLD, ITEMS, SKIPPED, transaction_hash},
@@ -8,10 +8,10 @@ use crate::{
 use corniche_web::{api::ENDPOINTS, limits::Rate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Pages of one kind that are looked at: more than there are transactions, and fewer than pictures of the ordering with something picked.
+/// Most visited pages of one kind: more than there are transactions, but fewer than DAG pictures with a selection.
 const MOST_OF_A_KIND: usize = 150;
 
-/// How far nodes are from each other is measured anew.
+/// This page shows a newly measured round trip on every visit.
 const MEASURED: &str = "/network";
 
 #[test]
@@ -52,7 +52,7 @@ fn pages_and_answers_are_the_same_over_both_databases() {
         format!("/api?module=contract&action=getcontractcreation&contractaddresses={GOLD}"),
         "/api?module=block&action=getblocknobytime&timestamp=1700000002&closest=before".into(),
     ];
-    // How far nodes are from each other is measured anew.
+    // Round trips to nodes are measured anew.
     let endpoints = ENDPOINTS.iter().map(somewhere).filter(|path| !path.ends_with("/peers"));
     for path in endpoints.chain(pages) {
         let (lite, large) = (EXPLORER.get(&path), large.get(&path));
@@ -69,7 +69,7 @@ fn every_page_answers_and_the_same_over_both_databases() {
     while let Some((page, from)) = left.pop_front() {
         let [lite, other] = [&*EXPLORER, &large].map(|explorer| {
             let answer = explorer.get(&page);
-            // Each has a node of its own.
+            // Each explorer has its own node.
             (answer.status, answer.text.replace(explorer.site.node.url(), "NODE"))
         });
         if lite.0 >= 400 {
@@ -87,7 +87,7 @@ fn every_page_answers_and_the_same_over_both_databases() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} pages:\n{}", wrong.len(), seen.len(), wrong.join("\n"));
-    // A log without data, an input without bytes, and what has no parent.
+    // A log without data, an input without bytes, and a block without parent.
     for page in [
         format!("/tx/{}", transaction_hash(1, 1)),
         format!("/address/{ART}/events"),
@@ -98,14 +98,14 @@ fn every_page_answers_and_the_same_over_both_databases() {
     }
 }
 
-/// Where a page leads to on this explorer, without the place within that page.
+/// Returns the links of a page to this explorer, without fragments.
 fn links(page: &str) -> Vec<String> {
     let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let here = links.filter(|link| link.starts_with('/') && !link.starts_with("//"));
     here.map(|link| link.split('#').next().unwrap_or_default().replace("&amp;", "&")).collect()
 }
 
-/// A link without numbers, hashes and cursors.
+/// Returns a link without its numbers, hashes and cursors.
 fn kind(link: &str) -> String {
     let parts = link.split(['/', '?', '&', '=']);
     parts

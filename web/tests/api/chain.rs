@@ -1,5 +1,5 @@
-//! A small chain with everything in it that the API tells of: transfers of three kinds of tokens, approvals, failures, a skipped
-//! transaction, a contract with an interface and tokens with hostile names.
+//! A small chain with everything that the API serves: transfers of tokens of three standards, approvals, failures, a
+//! skipped transaction, a contract with an ABI, and tokens with hostile names.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, address, b256, keccak256};
 use corniche_api::{BatchRange, DagVertex, LeaderSlot, Ordering, SkippedTransaction, SlotStatus};
@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 
 pub const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 pub const BOB: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
-/// An ERC-20 with an interface.
+/// An ERC-20 with an ABI.
 pub const GOLD: Address = Address::repeat_byte(0x60);
 /// An ERC-721.
 pub const ART: Address = Address::repeat_byte(0x72);
@@ -27,7 +27,7 @@ pub const ART: Address = Address::repeat_byte(0x72);
 pub const ITEMS: Address = Address::repeat_byte(0x11);
 /// An ERC-20 whose symbol is a formula and whose name is a script.
 pub const EVIL: Address = Address::repeat_byte(0xee);
-/// Skipped, and nowhere else.
+/// A hash that occurs only as that of a skipped transaction.
 pub const SKIPPED: B256 = b256!("5ca1ab1e00000000000000000000000000000000000000000000000000000001");
 
 pub const ABI: &str = r#"[
@@ -35,20 +35,20 @@ pub const ABI: &str = r#"[
     {"type":"event","name":"Transfer","inputs":[{"name":"from","type":"address","indexed":true},{"name":"to","type":"address","indexed":true},{"name":"amount","type":"uint256","indexed":false}],"anonymous":false}
 ]"#;
 
-/// The first block's time. Blocks follow each other by half a second.
+/// Time of the first block. The block interval is half a second.
 pub const BEGIN_MS: u64 = 1_700_000_000_000;
 
-/// Blocks of Alice paying Bob, after the eventful ones.
+/// Number of blocks with one payment from Alice to Bob, after the blocks with other events.
 pub const PLAIN: u64 = 40;
 
-/// Rounds of the ordering that are kept. Each has one leader, whose commit has the round's number.
+/// Rounds of the DAG that are stored. Each has one leader, whose commit has the round's number.
 pub const ROUNDS: RangeInclusive<u64> = 11..=80;
 
 pub fn hash(block: u64) -> B256 {
     keccak256(format!("block {block}"))
 }
 
-/// What stands for a transaction's bytes.
+/// Placeholder for a transaction's bytes.
 pub fn signed(block: u64, position: u64) -> Bytes {
     format!("transaction {block} {position}").into_bytes().into()
 }
@@ -57,7 +57,7 @@ pub fn transaction_hash(block: u64, position: u64) -> B256 {
     keccak256(signed(block, position))
 }
 
-/// A transaction and its receipt before they have a place.
+/// A transaction and its receipt without a place in a block.
 pub struct Step {
     from: Address,
     to: Option<Address>,
@@ -116,7 +116,7 @@ fn approved(token: Address, owner: Address, spender: Address, amount: U256) -> L
     log(token, &[APPROVAL, owner.into_word(), spender.into_word()], &[amount])
 }
 
-/// A block of these steps. The transaction at `skip`, if any, was ordered and not executed.
+/// Makes a block of these steps. The transaction at position `skip`, if any, was ordered but not executed.
 pub fn block(number: u64, steps: Vec<Step>, skip: Option<u64>) -> WholeBlock {
     let gas = |step: &Step| if step.input.is_empty() { 21_000 } else { 50_000 };
     let used: u64 = steps.iter().map(gas).sum();
@@ -186,7 +186,7 @@ pub fn block(number: u64, steps: Vec<Step>, skip: Option<u64>) -> WholeBlock {
     whole
 }
 
-/// All of the chain.
+/// Returns the whole chain.
 fn blocks() -> Vec<WholeBlock> {
     let nobody = Address::ZERO;
     let mut blocks = vec![
@@ -226,7 +226,7 @@ fn blocks() -> Vec<WholeBlock> {
     blocks
 }
 
-/// What the node says of contracts and tokens.
+/// Returns the node's data about contracts and tokens.
 pub fn asked() -> Asked {
     let name = |name: &str, symbol: &str| Name { name: name.into(), symbol: symbol.into(), decimals: 18 };
     let code = |abi: &str| Code { hash: B256::repeat_byte(9), bytes: 1_234, abi: abi.into(), facts: Facts::default() };
@@ -234,7 +234,7 @@ pub fn asked() -> Asked {
         tokens: [
             (GOLD, name("Gold", "GLD")),
             (ART, Name { decimals: 0, ..name("Golden pictures", "ART") }),
-            // Its contract says 18 decimals, though it counts pieces.
+            // Its contract returns 18 decimals, although its tokens have ids.
             (ITEMS, name("Items", "ITM")),
             (EVIL, name("<script>alert(1)</script>", "=HYPERLINK(\"http://x\",\"y\")")),
         ]
@@ -243,7 +243,7 @@ pub fn asked() -> Asked {
     }
 }
 
-/// A round with its leader's proposal.
+/// Returns a round with its leader's proposal.
 pub fn round(number: u64) -> Round {
     let (digest, leader) = (keccak256(format!("proposal {number}")), number % 4);
     let vertex = DagVertex {
@@ -272,7 +272,7 @@ pub fn round(number: u64) -> Round {
     Round { vertices: vec![vertex], slots: vec![slot] }
 }
 
-/// Writes the chain, one block in a group and then many, and what other lanes of the indexer would add.
+/// Writes the chain in two groups, and the data of the indexer's other lanes.
 pub async fn fill(database: &Database) {
     let mut writer = database.writer().await.unwrap();
     let digests: Vec<_> = blocks().iter().map(|whole| digest(whole, Some(BEGIN_MS)).unwrap()).collect();

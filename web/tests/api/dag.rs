@@ -1,4 +1,4 @@
-//! The ordering for programs: rounds as the node told them, and why there are none.
+//! DAG in the API: rounds as the node reported them, and errors.
 
 use crate::{
     chain::{BEGIN_MS, ROUNDS, round},
@@ -9,7 +9,7 @@ use corniche_api::SlotStatus;
 use corniche_web::{indexer::dag, limits::Rate};
 use serde_json::json;
 
-/// The first round of an answer, the last, and how many there are.
+/// Returns first round, last round and number of rounds of a response.
 fn range(question: &str) -> (u64, u64, usize) {
     let found = EXPLORER.ask(&format!("/api/v1/dag{question}"));
     let end = |name: &str| found[name].as_u64().unwrap();
@@ -85,7 +85,7 @@ fn what_is_wrong_with_a_range_is_said() {
     assert_eq!((empty.status, &empty.json()["error"]["code"]), (404, &json!("not_found")));
 }
 
-/// Validator 0 led round 12, and nobody voted for its proposal.
+/// Validator 0 led round 12, but its proposal got no votes.
 #[test]
 fn a_skipped_leader_is_told_to_programs() {
     let mut skipped = round(12);

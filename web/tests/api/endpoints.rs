@@ -1,4 +1,5 @@
-//! Every endpoint of the table: it answers, it answers what its documentation says and nothing else, and its cursor walks the whole list.
+//! Tests of every endpoint in the table: it responds, the response matches the documentation exactly, and the cursor
+//! reaches the whole list.
 
 use crate::{
     chain::{self, ALICE, BOB, EVIL, GOLD, ITEMS, PLAIN, SKIPPED, signed, transaction_hash},
@@ -11,7 +12,7 @@ use corniche_web::{
 };
 use serde_json::{Value, json};
 
-/// An address of this endpoint at which there is something.
+/// Returns a path of this endpoint with data.
 pub fn somewhere(endpoint: &Endpoint) -> String {
     let account = if endpoint.path.contains("/accounts/") { ALICE } else { GOLD };
     let account = if endpoint.path.ends_with("/calls") { BOB } else { account };
@@ -24,7 +25,7 @@ fn is_list(endpoint: &Endpoint) -> bool {
     matches!((endpoint.form)(), Form::Page(_))
 }
 
-/// Whether a value is of the documented form, and why not.
+/// Panics if a value does not have the documented schema.
 fn fits(form: &Form, value: &Value, at: &str) {
     match form {
         Form::Plain { kind, .. } => {
@@ -81,7 +82,7 @@ fn every_endpoint_answers_what_is_documented() {
     }
 }
 
-/// The items of a list, page by page.
+/// Reads all items of a list, page by page.
 fn walk(path: &str, limit: usize) -> Vec<Value> {
     let mut items = Vec::new();
     let mut next = String::new();
@@ -118,7 +119,7 @@ fn cursors_walk_a_whole_list_without_missing_or_doubling() {
     assert_eq!(walk(&format!("/api/v1/tokens/{ITEMS}/holders"), 100).len(), 1, "ids are not holders");
 }
 
-/// The node of these tests tells no traces.
+/// The node of these tests serves no traces.
 #[test]
 fn a_page_tells_what_was_written_down_of_calls() {
     let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
@@ -132,7 +133,7 @@ fn a_page_tells_what_was_written_down_of_calls() {
     assert!(inner.contains("As it was written down") && page(2, 1).contains("the node did not tell"));
 }
 
-/// The node of these tests answers with the bytes of the first, whatever it is asked for.
+/// The node of these tests returns the bytes of the first transaction for every hash.
 #[test]
 fn a_page_shows_the_bytes_that_have_its_hash() {
     let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
@@ -149,7 +150,7 @@ fn a_page_tells_when_a_transaction_came_as_long_as_the_node_remembers() {
     assert!(told.contains("by that node's clock") && !forgotten.contains("by that node's clock"), "{forgotten}");
 }
 
-/// Scripts draw anew what is marked, and nothing that is final.
+/// Scripts reload only marked parts, and final content is not marked.
 #[test]
 fn pages_are_live_until_what_they_show_is_final() {
     let is_live = |path: &str, part: &str| EXPLORER.get(path).text.contains(&format!("id=\"{part}\" data-live"));

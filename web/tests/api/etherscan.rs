@@ -1,4 +1,4 @@
-//! What tools made for Etherscan are answered: its envelope, its fields, its words.
+//! API for Etherscan's tools: its envelope, its fields, its messages.
 
 use crate::{
     chain::{self, ALICE, ART, BEGIN_MS, BOB, GOLD, ITEMS, PLAIN, transaction_hash},
@@ -118,7 +118,7 @@ fn pages_of_a_long_history_are_whole() {
         hashes.extend(found.iter().map(|transaction| transaction["hash"].to_string()));
     }
     assert_eq!(hashes.len(), 3_000);
-    // Alice sent all of them, and Bob moved no token in any.
+    // Alice sent all of them; Bob transferred no token in any.
     let none = LONG.ask(&format!("/api?module=account&action=tokentx&address={BOB}"));
     assert_eq!(none["message"], "No transactions found");
 }
@@ -197,7 +197,7 @@ fn write(explorer: &Explorer, rows: Rows) {
     });
 }
 
-/// Logs of an account that has no transaction of its own: all are looked at, and none is wanted.
+/// Logs of an account without transactions of its own: all rows are scanned, and none matches.
 #[test]
 fn a_history_as_long_as_one_question_walks_is_answered() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
@@ -207,7 +207,7 @@ fn a_history_as_long_as_one_question_walks_is_answered() {
         activity
     };
     let query = format!("/api?module=account&action=txlist&address={GOLD}");
-    // The second page is walked to in steps that come to the end exactly.
+    // The scan for the second page ends exactly at the limit.
     let queries = [query.clone(), format!("{query}&page=2&offset=1000")];
     write(&explorer, logged(0..50_000));
     for query in &queries {
@@ -252,7 +252,7 @@ fn source_code_is_never_claimed() {
     let told = refused["result"].as_str().unwrap();
     let command = format!("corniche contract verify {GOLD}");
     assert!(told.starts_with("Source code is not verified here") && told.contains(&command), "{told}");
-    // The contract's page says the same, and the account's leads there.
+    // The contract's page shows the same command, and the account's page links to it.
     assert!(EXPLORER.get(&format!("/address/{GOLD}/code")).text.contains(&format!("<code>{command}</code>")));
     assert!(EXPLORER.get(&format!("/address/{GOLD}")).text.contains(&format!("/address/{GOLD}/code#source")));
     assert!(refusal("module=contract&action=verifysourcecode").contains("corniche contract verify ADDRESS`"));

@@ -1,4 +1,4 @@
-//! An explorer of the chain of these tests on a socket of its own, and a node that says what nodes say of now.
+//! Starts an explorer with this chain on its own socket, and a node that answers questions about the current state.
 
 use crate::{
     chain::{self, ALICE, BEGIN_MS, BOB, PLAIN, Step},
@@ -32,7 +32,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-/// Waits in the node's pool.
+/// A transaction in the node's pool.
 pub const PENDING: B256 = B256::repeat_byte(0xaa);
 
 pub struct Explorer {
@@ -61,10 +61,10 @@ impl Answer {
     }
 }
 
-/// The chain of `chain::fill`, for tests that only read.
+/// Explorer with the chain of `chain::fill`, for tests that only read.
 pub static EXPLORER: LazyLock<Explorer> = LazyLock::new(|| Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true));
 
-/// Alice paid Bob once more often than a file has rows: once in block 0, and 1,000 times in each block after it.
+/// Alice paid Bob one time more than a file has rows: once in block 0, and 1,000 times in each later block.
 pub static LONG: LazyLock<Explorer> = LazyLock::new(|| {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     explorer.runtime.block_on(async {
@@ -80,22 +80,22 @@ pub static LONG: LazyLock<Explorer> = LazyLock::new(|| {
 });
 
 impl Explorer {
-    /// With a database of its own, filled or empty.
+    /// Starts one with its own database, filled or empty.
     pub fn new(rate: Rate, filled: bool) -> Self {
         Self::behind(Vec::new(), rate, filled)
     }
 
-    /// The same behind proxies.
+    /// Starts one behind proxies.
     pub fn behind(proxies: Vec<Proxy>, rate: Rate, filled: bool) -> Self {
         Self::over(None, proxies, rate, filled, usual())
     }
 
-    /// A filled one, whose node says nothing but this.
+    /// Starts a filled one with this node.
     pub fn with_node(node: Router) -> Self {
         Self::over(None, Vec::new(), Rate { burst: 1e9, per_second: 1e9 }, true, node)
     }
 
-    /// A filled one over PostgreSQL.
+    /// Starts a filled one on PostgreSQL.
     pub fn on_postgres(rate: Rate) -> Self {
         let postgres = Runtime::new().unwrap().block_on(Postgres::start_in(&std::env::temp_dir()));
         Self::over(Some(postgres), Vec::new(), rate, true, usual())
@@ -114,7 +114,7 @@ impl Explorer {
             }
             let node = format!("http://{}", serve(node, Vec::new()).await);
             let standing = Arc::new(standing());
-            // Nobody listens at the second one.
+            // Nothing listens at the second URL.
             let mesh = Mesh::new([node.as_str(), "http://127.0.0.1:1"]);
             let (node, live) = (Node::new(&node), Live::default());
             let (uploads, _) = uploads::channel();
@@ -135,7 +135,7 @@ impl Explorer {
         Answer::of(request.call().unwrap())
     }
 
-    /// As a proxy that asks for this address.
+    /// Sends a request as a proxy on behalf of this address.
     pub fn get_for(&self, path: &str, client: &str) -> Answer {
         let request = self.agent.get(format!("http://{}{path}", self.address)).header("x-forwarded-for", client);
         Answer::of(request.call().unwrap())
@@ -146,7 +146,7 @@ impl Explorer {
         Answer::of(request.header("content-type", "application/x-www-form-urlencoded").send(form).unwrap())
     }
 
-    /// The answer as browsers ask for it, compressed.
+    /// Returns the compressed response that a browser would receive.
     pub fn get_compressed(&self, path: &str) -> Vec<u8> {
         let request = self.agent.get(format!("http://{}{path}", self.address)).header("accept-encoding", "gzip");
         let mut response = request.call().unwrap();
@@ -154,7 +154,7 @@ impl Explorer {
         response.body_mut().read_to_vec().unwrap()
     }
 
-    /// The answer of a question that has one.
+    /// Sends an API request that must succeed.
     pub fn ask(&self, path: &str) -> Value {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
@@ -196,10 +196,10 @@ fn standing() -> Standing {
     standing
 }
 
-/// What the peers of the node call themselves.
+/// Client version of the node's peers.
 pub const HOSTILE: &str = "</code><script>alert(1)</script>\u{202e}\u{0}\"onload=";
 
-/// Of validator 1: validator 3, and a stranger that claims the seat of validator 2.
+/// Peers of validator 1: validator 3, and an unknown node that claims to be validator 2.
 fn peers() -> Peers {
     let peer = |key: u8, validator, round_trip_us| Peer {
         peer_id: format!("<b>12D3KooWabcdefghijklmnop{key}"),
@@ -214,7 +214,7 @@ fn peers() -> Peers {
     Peers { own: Some(own), peers: vec![peer(3, 3, Some(12_345)), peer(9, 2, None), peer(8, 1 << 40, Some(u64::MAX))] }
 }
 
-/// The node that most tests ask.
+/// The node of most tests.
 fn usual() -> Router {
     Router::new().route("/", post(node))
 }

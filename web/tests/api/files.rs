@@ -1,4 +1,4 @@
-//! An account's history as files.
+//! CSV files of an account's history.
 
 use crate::{
     chain::{ALICE, BOB, EVIL, PLAIN},
@@ -6,7 +6,7 @@ use crate::{
 };
 use corniche_web::api::csv::MOST_ROWS;
 
-/// Cells of a file, by RFC 4180.
+/// Parses a file according to RFC 4180.
 fn cells(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut characters = text.chars().peekable();
@@ -50,7 +50,7 @@ fn browsers_get_them_whole() {
     for name in ["transactions", "transfers"] {
         let path = format!("/api/v1/accounts/{ALICE}/{name}.csv");
         let packed = EXPLORER.get_compressed(&path);
-        // The last four bytes of gzip say how long the text is.
+        // The last four bytes of gzip are the length of the text.
         let length = packed.last_chunk::<4>().map(|length| u32::from_le_bytes(*length));
         assert_eq!(length, Some(EXPLORER.get(&path).text.len() as u32), "{name}");
     }

@@ -1,4 +1,4 @@
-//! What programs are answered: a database filled by the indexer's own code from blocks made by hand, and the real router on a real socket.
+//! Tests of the API: a database that the indexer's code filled from hand-made blocks, and the real router on a socket.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
 

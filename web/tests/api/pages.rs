@@ -1,4 +1,4 @@
-//! What people are shown, where it takes more than one page to see that it is right.
+//! Tests of pages that involve more than one page.
 
 use crate::{
     chain::{self, ALICE, ART, BOB, GOLD, SKIPPED, Step, moved, transaction_hash},
@@ -13,7 +13,7 @@ use corniche_web::{
 };
 use serde_json::{Value, json};
 
-/// Where the links of a page lead, as a browser reads them, without what is after a #.
+/// Returns the links of a page, decoded as in a browser, without fragments.
 fn links(page: &str) -> Vec<String> {
     let link = |rest: &str| rest.split(['"', '#']).next().unwrap().replace("&amp;", "&");
     page.split("href=\"").skip(1).map(link).collect()
@@ -34,7 +34,7 @@ fn every_approval_can_be_taken_back_where_its_link_leads() {
     assert_eq!(sent["data"], format!("0xa22cb465{:0>64}{:0>64}", &spender[2..], ""));
 }
 
-/// What stands before a node that is gone.
+/// Simulates a proxy in front of a node that is offline.
 async fn bad_gateway() -> (StatusCode, &'static str) {
     (StatusCode::BAD_GATEWAY, "<html><h1>502 Bad Gateway</h1></html>")
 }
@@ -64,11 +64,11 @@ fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() 
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("away")));
     let is_contract = |address| explorer.ask(&format!("/api/v1/accounts/{address}"))["isContract"].clone();
     assert_eq!([is_contract(GOLD), is_contract(ALICE)], [json!(true), Value::Null], "nobody says that Alice is none");
-    // Whether there is code at an address that no block names, only the node knows.
+    // Only the node knows whether there is code at an address that no block mentions.
     assert_eq!(explorer.get(&format!("/address/{}/code", chain::ALICE)).status, 503);
 }
 
-/// Of a transaction that a node has executed and this explorer has not read, where the receipt cannot be had.
+/// A node that has executed a transaction which the explorer has not indexed, and returns no receipt.
 async fn without_receipts(Json(question): Json<Value>) -> Json<Value> {
     let result = match question["method"].as_str() {
         Some("corniche_getTransactionStatus") => {
@@ -86,7 +86,7 @@ fn a_transaction_without_a_receipt_is_not_said_to_be_undone() {
     assert_eq!((&told["status"], told.get("succeeded")), (&json!("executed"), None), "{told}");
 }
 
-/// What a node may say of a transaction that it let go.
+/// A node that reports a transaction as dropped, with a hostile reason.
 async fn dropped(Json(question): Json<Value>) -> Json<Value> {
     let reason = format!("</p><script>alert(1)</script>\u{202e}{}", "x".repeat(1 << 20));
     let result = match question["method"].as_str() {
@@ -117,7 +117,7 @@ fn why_a_node_shows_no_ordering_is_text_of_a_size() {
     assert!(page.contains("&lt;b&gt;xxx") && page.len() < 50_000, "{} bytes", page.len());
 }
 
-/// A block of more batches than its page shows, and a transaction of more logs and transfers.
+/// A block with more batches than its page shows, and a transaction with more logs and transfers.
 #[test]
 fn what_is_cut_is_said_to_be() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
@@ -149,7 +149,7 @@ fn what_the_node_says_it_does_not_know_is_not_there() {
     assert_eq!(EXPLORER.ask(&format!("/tx/{PENDING}/status"))["status"], "pending");
 }
 
-/// So many blocks, each with one transaction, one log and one transfer of gold from Alice.
+/// Writes this many blocks, each with one transaction, one log and one transfer of gold from Alice.
 fn alike(blocks: u64) -> Explorer {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let step = |number| match number {
@@ -164,7 +164,7 @@ fn alike(blocks: u64) -> Explorer {
     explorer
 }
 
-/// Lists by time of the chain above, by the part that is drawn anew.
+/// Chronological lists of the chain above, with the part that is reloaded.
 fn lists() -> [(String, &'static str); 7] {
     [
         ("/blocks".into(), "blocks"),

@@ -1,4 +1,4 @@
-//! Who is connected with whom: the page and the answer for programs, of a node whose peers lie.
+//! The peer graph as page and in the API, from a node whose peers send hostile data.
 
 use crate::{
     chain::BEGIN_MS,
@@ -7,7 +7,7 @@ use crate::{
 use alloy_primitives::B256;
 use serde_json::{Value, json};
 
-/// As it is shown: without what turns or ends lines, and cut.
+/// The version as shown: truncated, without control and direction characters.
 const SHOWN: &str = "</code><script>alert(1)</script>\"onload=</code><script>alert(1";
 
 #[test]
@@ -33,7 +33,7 @@ fn the_page_shows_what_hostile_peers_say_and_runs_none_of_it() {
     assert!(page.contains("&lt;/code&gt;&lt;script&gt;alert(1)"), "{page}");
     assert!(!page.contains("<script>alert") && !page.contains("<b>") && !page.contains('\u{202e}'), "{page}");
     assert!(page.len() < 100_000, "{} bytes of {HOSTILE:?} and the like", page.len());
-    // The node's own row of the matrix, and that of the node that is not there.
+    // The node's own row of the matrix, and that of the unreachable node.
     for cell in [
         "data-column=\"validator 1\">–",
         "data-column=\"validator 3\">12.3 ms",

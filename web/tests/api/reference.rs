@@ -1,4 +1,4 @@
-//! `docs/explorer-api.md` and the page at `/api` are what the table says.
+//! `docs/explorer-api.md` and the page at `/api` match the table.
 
 use crate::explorer::EXPLORER;
 use corniche_web::api::{ENDPOINTS, etherscan::ACTIONS, reference};

@@ -1,4 +1,4 @@
-//! Search: one thing that is meant is shown, several are listed, and nothing is explained.
+//! Search: one exact result redirects, several are listed, and the page contains no explanations.
 
 use crate::{
     chain::{self, ALICE, BOB, GOLD, SKIPPED, transaction_hash},
@@ -11,7 +11,7 @@ fn encoded(question: &str) -> String {
     question.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
-/// Where a search leads, or nothing if it answers a page.
+/// Returns the target of a search that redirects, or `None` if it shows a page.
 fn leads(question: &str) -> Option<String> {
     let answer = EXPLORER.get(&format!("/search?q={}", encoded(question)));
     (answer.status == 303).then(|| answer.header("location").to_owned())

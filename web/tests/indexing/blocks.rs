@@ -1,4 +1,4 @@
-//! Blocks as a node answers them, from their parts.
+//! Builds blocks in the node's response format.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use corniche_api::{BatchRange, Ordering, SkippedTransaction};
@@ -7,30 +7,30 @@ use corniche_web::{
     node::{Block, Log, Receipt, Transaction, WholeBlock},
 };
 
-/// A hash of these numbers.
+/// Returns a hash of these numbers.
 pub fn hash(parts: &[u64]) -> B256 {
     keccak256(parts.iter().flat_map(|part| part.to_be_bytes()).collect::<Vec<_>>())
 }
 
-/// What orders a block and stands in its header.
+/// Header fields and ordering of a block.
 pub struct Head {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// Its hash.
+    /// Block hash.
     pub hash: B256,
-    /// Of the block before.
+    /// Hash of the parent block.
     pub parent: B256,
-    /// Unix milliseconds.
+    /// Block time in Unix milliseconds.
     pub time_ms: u64,
-    /// A validator.
+    /// Committee index of the leader.
     pub leader: u64,
-    /// Authors, and how many each brought: executed and skipped ones.
+    /// Authors, each with the number of its transactions, both executed and skipped.
     pub batches: Vec<(u64, u64)>,
-    /// Positions over all batches, in order.
+    /// Positions of skipped transactions, counted over all batches, in ascending order.
     pub skipped: Vec<u64>,
 }
 
-/// Puts a block together. Block 0 has no order.
+/// Builds a block. Block 0 has no ordering.
 pub fn block(head: &Head, transactions: Vec<(Transaction, Receipt)>) -> WholeBlock {
     let Head { number, time_ms, .. } = *head;
     let part = |what: u64| hash(&[number, time_ms, what]);
@@ -86,27 +86,24 @@ pub fn block(head: &Head, transactions: Vec<(Transaction, Receipt)>) -> WholeBlo
     WholeBlock { block, receipts, ordering: (number > 0).then_some(ordering) }
 }
 
-/// What a transaction is, beside its hash.
+/// Content of a transaction, without its hash.
 pub struct Call {
-    /// Who signed it.
+    /// Sender.
     pub from: Address,
-    /// `None` for a creation.
+    /// Recipient; `None` for a contract creation.
     pub to: Option<Address>,
-    /// How many before.
     pub nonce: u64,
-    /// What the contract is given.
+    /// Calldata.
     pub input: Bytes,
-    /// What it used.
     pub gas_used: u64,
-    /// Whether it was not reverted.
+    /// `false` if it reverted.
     pub succeeded: bool,
-    /// What it made.
+    /// Address of the created contract.
     pub created: Option<Address>,
-    /// In order.
     pub logs: Vec<Log>,
 }
 
-/// A transaction and what became of it.
+/// Builds a transaction and its receipt.
 pub fn transaction(hash: B256, call: Call) -> (Transaction, Receipt) {
     let transaction = Transaction {
         hash,
@@ -131,7 +128,8 @@ pub fn transaction(hash: B256, call: Call) -> (Transaction, Receipt) {
     (transaction, receipt)
 }
 
-/// The log that says this; several movements only as one batch of ERC-1155, of one token between the same two.
+/// Builds the log of this event. Several events are possible only as one ERC-1155 batch of one token between two
+/// accounts.
 pub fn log(moved: &[Moved]) -> Log {
     let topic = |address: Address| address.into_word();
     let word = |number: U256| B256::from(number);

@@ -1,5 +1,5 @@
-//! Chains by seed: blocks as a node answers them, beside what is meant by them. What is meant is never read back from the blocks, so that
-//! a model of it can judge whoever reads them.
+//! Generates chains from a seed: blocks in the node's response format, together with their intended meaning. The
+//! meaning is never derived from the blocks, so a model of it can check the indexer.
 
 use super::{
     blocks::{self, Call, Head, block, hash, transaction},
@@ -14,42 +14,42 @@ use corniche_web::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Validators of every chain here.
+/// Number of validators of every chain here.
 pub const VALIDATORS: u64 = 4;
 
 const PEOPLE: u64 = 24;
 const TOKENS: u64 = 8;
 const HOUR_MS: u64 = 3_600_000;
 
-/// A block and what is meant by it.
+/// A block and its intended meaning.
 #[derive(Clone)]
 pub struct Made {
-    /// As a node answers it.
+    /// The block in the node's response format.
     pub whole: WholeBlock,
-    /// What its logs say of tokens, by position of the transaction.
+    /// Token events of its logs, each with the position of the transaction.
     pub moved: Vec<(u64, Moved)>,
-    /// What `debug_traceBlockByNumber` answers.
+    /// Response to `debug_traceBlockByNumber`.
     pub traces: Value,
 }
 
-/// A chain as far as it goes.
+/// A chain.
 #[derive(Clone)]
 pub struct Chain {
-    /// From block 0 on.
+    /// Blocks from block 0 on.
     pub blocks: Vec<Made>,
-    /// By height; the newest block has one.
+    /// Certificates by height. The newest block has one.
     pub certificates: BTreeMap<u64, Certificate>,
 }
 
 impl Chain {
-    /// So many blocks.
+    /// Generates a chain of this length.
     pub fn new(seed: u64, blocks: u64) -> Self {
         let mut chain = Self { blocks: Vec::new(), certificates: BTreeMap::new() };
         chain.grow(seed, blocks);
         chain
     }
 
-    /// Another chain with the same first `keep` blocks.
+    /// Returns another chain with the same first `keep` blocks.
     pub fn fork(&self, keep: usize, seed: u64, blocks: u64) -> Self {
         let mut chain = Self { blocks: self.blocks[..keep].to_vec(), certificates: self.certificates.clone() };
         chain.certificates.split_off(&(keep as u64));
@@ -89,17 +89,17 @@ fn certificate(whole: &WholeBlock, random: &mut Random) -> Certificate {
     }
 }
 
-/// Somebody.
+/// Returns the address of an account.
 pub fn person(at: u64) -> Address {
     Address::from_word(hash(&[1, at]))
 }
 
-/// A token's contract: of which standard is its number's choice, and two lie.
+/// Returns the address of a token. Its number determines the standard; two tokens emit inconsistent events.
 pub fn token(at: u64) -> Address {
     Address::from_word(hash(&[2, at]))
 }
 
-/// Makes one block.
+/// Generates one block.
 struct Maker<'a> {
     random: &'a mut Random,
     number: u64,
@@ -143,7 +143,7 @@ impl Maker<'_> {
             1 => {
                 call.to = None;
                 call.succeeded = self.random.percent(70);
-                // What a failed creation would have made stands in its receipt as well.
+                // The receipt of a failed creation contains the address as well.
                 call.created = Some(Address::from_word(name));
                 (call.gas_used, call.input) = (90_000, Bytes::from_static(b"\0asm"));
             }
@@ -170,14 +170,14 @@ impl Maker<'_> {
         transaction(name, call)
     }
 
-    /// One log and what it means.
+    /// Generates a log and its meaning.
     fn log(&mut self, position: u64) -> Log {
         if self.random.percent(8) {
             return self.odd();
         }
         let at = self.random.below(TOKENS);
         let token = token(at);
-        // The last two say what they like.
+        // The last two tokens emit inconsistent events.
         let liar = at >= TOKENS - 2;
         let standard = match (liar, at % 3) {
             (true, _) => self.random.pick(&[Standard::Erc20, Standard::Erc721, Standard::Erc1155]),
@@ -230,7 +230,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A log that looks like a token's and is none's.
+    /// Generates a log that resembles a token event but is none.
     fn odd(&mut self) -> Log {
         let (first, second) = (person(1).into_word(), person(2).into_word());
         let transfers = [events::TRANSFER, events::TRANSFER_SINGLE, events::TRANSFER_BATCH, events::APPROVAL];
@@ -261,7 +261,7 @@ impl Maker<'_> {
     }
 }
 
-/// One or three.
+/// Returns one or three.
 fn items(from: Address, to: Address) -> usize {
     if (from.as_slice()[0] ^ to.as_slice()[0]) & 1 == 0 { 3 } else { 1 }
 }

@@ -1,23 +1,23 @@
-//! What a database holds, as lines that can be compared.
+//! Dumps a database as comparable lines.
 
 use corniche_web::database::Database;
 use sqlx::{AssertSqlSafe, Column, Row, any::AnyRow};
 use std::collections::BTreeMap;
 
-/// Columns that say when the explorer saw something, which is no matter of the chain.
+/// Columns with the explorer's clock, which are not part of the chain.
 const CLOCKS: [&str; 2] = ["seen_ms", "certified_ms"];
 
-/// What the node said of itself, which is no matter of the chain either: an interrupted indexer may come too late for it.
+/// Table with the node's statistics, which are not part of the chain. An interrupted indexer may miss them.
 const OF_THE_NODE: &str = "executions";
 
-/// All tables of the chain.
+/// Returns the names of all tables of the chain.
 pub fn tables() -> Vec<&'static str> {
     let schema = include_str!("../../src/database/schema.sql");
     let tables = schema.lines().filter_map(|line| line.strip_prefix("CREATE TABLE ")?.split(' ').next());
     tables.filter(|table| *table != OF_THE_NODE).collect()
 }
 
-/// All rows of all tables, in an order of their own.
+/// Returns all rows of all tables, sorted.
 pub async fn all(database: &Database) -> BTreeMap<&'static str, Vec<String>> {
     let mut dump = BTreeMap::new();
     for table in tables() {
@@ -26,7 +26,7 @@ pub async fn all(database: &Database) -> BTreeMap<&'static str, Vec<String>> {
     dump
 }
 
-/// What a query finds, sorted.
+/// Returns the rows of a query, sorted.
 pub async fn rows(database: &Database, query: &str) -> Vec<String> {
     let rows = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(database.readers()).await.expect(query);
     let mut lines: Vec<String> = rows.iter().map(line).collect();

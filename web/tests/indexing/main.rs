@@ -1,5 +1,5 @@
-//! The indexer and its databases: the same tables on SQLite and PostgreSQL, right by a plain model, whole after every interruption, and
-//! no query that reads a table from end to end.
+//! Tests of the indexer and its databases: equal tables on SQLite and PostgreSQL, correct according to a simple model,
+//! complete after every interruption, and no query with a table scan.
 
 mod blocks;
 mod chain;
@@ -16,19 +16,19 @@ mod tables;
 use corniche_web::{database::Database, indexer::contracts::Code, indexer::write};
 use tempfile::TempDir;
 
-/// A database in a file, and the directory that has it.
+/// Creates a database in a file of a temporary directory.
 async fn sqlite() -> (Database, TempDir) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let database = Database::in_file(&directory.path().join("explorer.db")).await.expect("a database");
     (database, directory)
 }
 
-/// A server of PostgreSQL for one test.
+/// Starts a PostgreSQL server for one test.
 async fn postgres() -> postgres::Postgres {
     postgres::Postgres::start_in(&std::env::temp_dir()).await
 }
 
-/// Writes blocks in groups of these sizes, one after the other and again from the first.
+/// Writes blocks in groups of these sizes, which repeat cyclically.
 async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]) {
     let mut connection = database.writer().await.expect("a connection");
     let (mut left, mut groups) = (blocks, groups.iter().cycle());

@@ -1,5 +1,5 @@
-//! The plain twin of the indexer: adds up what is meant by blocks, one after the other, in maps. Answers the lines that [`super::dump`]
-//! makes of the same tables.
+//! A simple model of the indexer. It adds up the blocks' intended meaning in maps, one block after the other. Its
+//! output has the same form as the lines of [`super::dump`].
 
 use super::chain::{Made, VALIDATORS};
 use alloy_primitives::{Address, U256};
@@ -11,7 +11,7 @@ use corniche_web::{
 use std::collections::{BTreeMap, BTreeSet};
 
 type Owned = (Address, Address, Option<U256>);
-/// Owner, token, spender, and one id or all.
+/// Owner, token, spender, and one id or `None` for all.
 type Allowed = (Address, Address, Address, Option<U256>);
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Token {
     inconsistent: bool,
 }
 
-/// Sums of a chain.
+/// Totals of a chain.
 #[derive(Default)]
 pub struct Model {
     balances: BTreeMap<Owned, U256>,
@@ -51,7 +51,7 @@ fn amount_of(amount: U256) -> String {
 }
 
 impl Model {
-    /// All of these blocks, and these certificates.
+    /// Builds the model from these blocks and certificates.
     pub fn of<'a>(blocks: &[Made], certificates: impl Iterator<Item = &'a Certificate>) -> Self {
         let mut model = Self::default();
         blocks.iter().for_each(|made| model.block(made));
@@ -98,7 +98,7 @@ impl Model {
                 }
                 Moved::Approval { token, owner, spender, id, amount } => {
                     if id.is_some() {
-                        // One at a time for an id.
+                        // An id has at most one approval.
                         self.approvals.retain(|(of, what, _, which), _| (of, what, which) != (owner, token, id));
                     }
                     if id.is_none() || !spender.is_zero() {
@@ -155,7 +155,7 @@ impl Model {
             sums.inconsistent |= sums.supply < *amount;
             sums.supply = sums.supply.saturating_sub(*amount);
         }
-        // The total, and that of the id where there is one.
+        // The total, and the balance of the id if there is one.
         for id in BTreeSet::from([None, *id]) {
             if !from.is_zero() {
                 let had = self.balances.entry((*token, *from, id)).or_default();
@@ -180,7 +180,7 @@ impl Model {
         }
     }
 
-    /// Queries, and the lines that they should find.
+    /// Returns queries with the lines that they should find.
     pub fn lines(&self) -> Vec<(&'static str, Vec<String>)> {
         let balances = self.balances.iter().filter(|(_, amount)| !amount.is_zero());
         let holders = |token: &Address| {

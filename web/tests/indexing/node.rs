@@ -1,4 +1,4 @@
-//! A node by script: serves a chain over JSON-RPC, with the moods that a seed gives it.
+//! A scripted node. It serves a chain over JSON-RPC, with random failures from a seed.
 
 use super::{
     chain::{Chain, Made, VALIDATORS},
@@ -25,16 +25,16 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A node that is served until it is dropped.
+/// A node that runs until it is dropped.
 pub struct Scripted {
-    /// Of its RPC.
+    /// URL of its RPC.
     pub url: String,
     script: Arc<Mutex<Script>>,
     traces: Arc<watch::Sender<Traces>>,
     served: JoinHandle<()>,
 }
 
-/// Traces that are asked for at this moment, and whether none of them is answered.
+/// Number of pending trace requests, and whether they are held back.
 #[derive(Default)]
 struct Traces {
     asked: usize,
@@ -43,38 +43,38 @@ struct Traces {
 
 struct Script {
     chain: Arc<Chain>,
-    /// Blocks that it has executed: the newest one's number.
+    /// Number of the newest executed block.
     head: u64,
     development: bool,
-    /// Whether it says what running blocks took, and of which on.
+    /// First block with execution statistics; `None` if the node does not serve them.
     executions: Option<u64>,
-    /// Asked so many times.
+    /// Number of requests so far.
     asked: u64,
-    /// What it does beside answering.
+    /// Source of random failures.
     moods: Option<Random>,
-    /// Requests for which it stays away.
+    /// Number of further requests for which it is unreachable.
     away: u64,
-    /// Blocks that one answer has room for.
+    /// Most blocks in one response.
     room: usize,
-    /// Whether it answers with the block after the one that it is asked for.
+    /// `true` if it returns the block after the requested one.
     mistaken: bool,
-    /// Whether it shows how it came to its order.
+    /// `true` if it serves DAG data.
     dag: bool,
-    /// What it breaks at when it is asked for it.
+    /// Method whose requests fail.
     lost: Option<&'static str>,
-    /// Where requests for blocks wait for each other.
+    /// Barrier at which requests for blocks wait for each other.
     together: Option<Arc<Barrier>>,
-    /// When it was asked for certificates the first time, by this machine's clock; its answers come later.
+    /// Time of the first request for certificates, on this machine's clock; its response comes later.
     certificates_ms: u64,
     traces: Arc<watch::Sender<Traces>>,
-    /// A block that it fails to trace.
+    /// Block whose traces fail.
     untraced: Option<u64>,
-    /// Told when it was asked so many times.
+    /// Notified when the number of requests reaches this value.
     alarm: Option<(u64, Arc<Notify>)>,
 }
 
 impl Scripted {
-    /// Serves all of a chain.
+    /// Serves a whole chain.
     pub async fn start(chain: Chain) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -108,7 +108,7 @@ impl Scripted {
         Self { url, script, traces, served }
     }
 
-    /// A chain of a developer, which may go back.
+    /// Serves a development chain, which may be reverted.
     pub async fn for_development(chain: Chain) -> Self {
         let node = Self::start(chain).await;
         node.change(|script| script.development = true);
@@ -119,17 +119,18 @@ impl Scripted {
         change(&mut self.script.lock().expect("the script"));
     }
 
-    /// Keeps what running blocks took of no block below this one; `None`: it does not know that method.
+    /// Serves execution statistics from this block on; `None` if the method is unknown.
     pub fn keep_executions(&self, from: Option<u64>) {
         self.change(|script| script.executions = from);
     }
 
-    /// Begins at block 0, grows while it is asked, and is now and then busy, broken, away, or started anew with fewer blocks.
+    /// Starts at block 0 and grows with the requests. From time to time it is busy, fails, is unreachable, or restarts
+    /// with fewer blocks.
     pub fn be_moody(&self, seed: u64) {
         self.change(|script| (script.moods, script.head) = (Some(Random(seed)), 0));
     }
 
-    /// Answers everything from now on, and has all blocks.
+    /// Serves every request from now on, with all blocks.
     pub fn be_well(&self) {
         self.change(|script| {
             (script.moods, script.away) = (None, 0);
@@ -137,7 +138,7 @@ impl Scripted {
         });
     }
 
-    /// Has another chain from now on.
+    /// Replaces the chain.
     pub fn take(&self, chain: Chain) {
         self.change(|script| {
             script.head = chain.blocks.len() as u64 - 1;
@@ -145,62 +146,62 @@ impl Scripted {
         });
     }
 
-    /// Has no more than the first blocks for now.
+    /// Has only the blocks up to `head` for now.
     pub fn lag(&self, head: u64) {
         self.change(|script| script.head = head);
     }
 
-    /// Refuses to answer more blocks than these at once.
+    /// Limits the number of blocks in one response.
     pub fn has_room_for(&self, blocks: usize) {
         self.change(|script| script.room = blocks);
     }
 
-    /// Takes every block but the first one for the one after it.
+    /// Returns the block after the requested one, except for block 0.
     pub fn be_mistaken(&self, mistaken: bool) {
         self.change(|script| script.mistaken = mistaken);
     }
 
-    /// Shows a round of its ordering for each block.
+    /// Serves one round of the DAG for each block.
     pub fn show_dag(&self) {
         self.change(|script| script.dag = true);
     }
 
-    /// Breaks when it is asked for this.
+    /// Fails requests with this method.
     pub fn lose(&self, method: &'static str) {
         self.change(|script| script.lost = Some(method));
     }
 
-    /// Answers requests for blocks when there are so many at once, and not before.
+    /// Responds to requests for blocks only when this many are pending at once.
     pub fn answer_together(&self, requests: usize) {
         self.change(|script| script.together = Some(Arc::new(Barrier::new(requests))));
     }
 
-    /// Answers no trace for now.
+    /// Holds back traces.
     pub fn hold_traces(&self) {
         self.traces.send_modify(|traces| traces.held = true);
     }
 
-    /// Answers traces again, those that wait as well.
+    /// Responds to trace requests again, including pending ones.
     pub fn answer_traces(&self) {
         self.traces.send_modify(|traces| traces.held = false);
     }
 
-    /// Waits until so many traces are asked for at the same time.
+    /// Waits until this many trace requests are pending.
     pub async fn traces_asked(&self, count: usize) {
         let _ = self.traces.subscribe().wait_for(|traces| traces.asked >= count).await;
     }
 
-    /// Fails to trace this block from now on, and no other one.
+    /// Fails to trace this block, and only this one, from now on.
     pub fn fail_to_trace(&self, block: Option<u64>) {
         self.change(|script| script.untraced = block);
     }
 
-    /// When it was asked for certificates the first time.
+    /// Returns the time of the first request for certificates.
     pub fn certificates_asked_ms(&self) -> u64 {
         self.script.lock().expect("the script").certificates_ms
     }
 
-    /// Waits until it was asked so many more times.
+    /// Waits for this many further requests.
     pub async fn asked(&self, times: u64) {
         let alarm = Arc::new(Notify::new());
         self.change(|script| script.alarm = Some((script.asked + times, Arc::clone(&alarm))));
@@ -249,7 +250,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, body: axum::body::Byte
     text.into_response()
 }
 
-/// A trace that is asked for, until it is answered or nobody waits for it.
+/// A pending trace request, until it is answered or cancelled.
 struct AskedTrace(Arc<watch::Sender<Traces>>);
 
 impl Drop for AskedTrace {
@@ -258,7 +259,7 @@ impl Drop for AskedTrace {
     }
 }
 
-/// Waits until a trace may be answered.
+/// Waits until traces are no longer held back.
 async fn held(script: &Mutex<Script>) -> AskedTrace {
     let traces = Arc::clone(&script.lock().expect("the script").traces);
     traces.send_modify(|traces| traces.asked += 1);
@@ -273,7 +274,7 @@ impl Script {
         self.moods.as_mut().is_some_and(|random| random.percent(percent))
     }
 
-    /// Instead of an answer.
+    /// Returns an error instead of a response, at random.
     fn mood(&mut self) -> Option<Response> {
         if self.away > 0 {
             self.away -= 1;
@@ -283,7 +284,7 @@ impl Script {
             self.away = 5;
         }
         if self.happens(3) {
-            // It was started anew and catches up.
+            // It restarted and syncs.
             self.head = self.head.saturating_sub(30);
         }
         let refused = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32005, "message": "too many requests"}});
@@ -352,7 +353,7 @@ impl Script {
         })
     }
 
-    /// Of each round four proposals, and a leader whose commit has the round's number.
+    /// Each round has four proposals, and a leader whose commit has the round's number.
     fn dag(&self, params: &Value) -> Result<Dag, (i64, &'static str)> {
         let number = |at: usize| {
             let text = params[at].as_str().expect("a number");
@@ -419,7 +420,7 @@ fn address(value: &Value) -> Address {
     value.as_str().and_then(|text| text.parse().ok()).expect("an address")
 }
 
-/// Of two threads in turn; every third transaction ran twice, and each ran once at least.
+/// Two threads alternate. Every third transaction ran twice, all others once.
 pub fn execution(made: &Made) -> Execution {
     let transactions = made.whole.block.transactions.len() as u64;
     let of_each = |of: fn(u64) -> u64| (0..transactions).map(|position| of(position) as u8).collect();
@@ -437,7 +438,7 @@ pub fn execution(made: &Made) -> Execution {
     }
 }
 
-/// When a transaction at this position came to the node. Every other one came to another node.
+/// Returns when the node received the transaction at this position. Every other one was received by another node.
 pub fn received_ms(position: u64) -> u64 {
     if position.is_multiple_of(2) { 1_700_000_000_000 + position } else { 0 }
 }
@@ -459,7 +460,7 @@ fn committee() -> Validators {
     }
 }
 
-/// The code of everybody whose address begins with an even byte.
+/// Returns the code of an account, which depends on the first byte of its address.
 pub fn code(address: Address) -> Bytes {
     let abi = r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"<b>","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]"#;
     match address.as_slice()[0] % 4 {
@@ -470,7 +471,7 @@ pub fn code(address: Address) -> Bytes {
     }
 }
 
-/// What tokens say of themselves: strangers' words.
+/// Token metadata, as untrusted contracts return it.
 fn told(token: Address, input: &str) -> Result<Value, (i64, &'static str)> {
     let text: &[u8] = match token.as_slice()[0] % 4 {
         0 => b"<script>alert(1)</script>",

@@ -1,15 +1,15 @@
-//! No query reads a large table from end to end, and none answers with more rows than it was told to. The queries are all texts in the
-//! sources that begin as one, so none can be forgotten; that there are no others is looked at as well.
+//! No query scans a large table, and every list has a limit. The queries are all string literals in the sources that
+//! begin like one, so none can be forgotten. Another test checks that there are no other queries.
 
 use super::{chain::Chain, postgres, sqlite, write_all};
 use corniche_web::database::{Database, Parameters, select};
 use sqlx::{AssertSqlSafe, Row};
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Tables that stay small: a row for each day, and one for each lane.
+/// Tables that stay small: one row for each day, and one for each lane.
 const SMALL: [&str; 2] = ["days", "meta"];
 
-/// Where statements are put together when the program runs: rows and keys of many numbers, tables that are emptied, plans.
+/// Files that build statements at runtime: rows and keys of variable number, tables to be cleared, query plans.
 const BUILDERS: [&str; 4] = ["database.rs", "database/rows.rs", "database/keys.rs", "indexer/write.rs"];
 
 #[tokio::test]
@@ -50,7 +50,8 @@ async fn every_list_is_bounded() {
 
 #[test]
 fn no_list_reads_what_strangers_make_large() {
-    // The logs of one transaction, which are answered with their data; and a few transactions whose inputs are counted.
+    // Exceptions: the logs of one transaction, which are served with their data, and few transactions whose inputs are
+    // limited.
     const SHOWN: [&str; 2] = [
         "SELECT place, address, topics, data FROM logs WHERE transaction_place = $1 AND place > $2",
         "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.place IN ($1,",
@@ -83,15 +84,15 @@ fn every_query_is_a_text_in_the_sources() {
     assert!(found.iter().all(|query| !query.contains('{')), "a text that is formatted: {found:#?}");
 }
 
-/// The step of a plan that reads too much, if one does.
+/// Returns the steps of a plan that read too much.
 fn scan<'a>(database: &str, plan: &'a [String]) -> impl Iterator<Item = &'a String> {
     let lite = database == "SQLite";
     plan.iter().enumerate().filter_map(move |(at, step)| {
         let small = SMALL.iter().any(|table| step.contains(&format!(" {table}")));
         let large = match lite {
             true => {
-                // `SCAN t` in the order of a key or an index goes on until the LIMIT, so it is the sorting that reads all. A scan that
-                // filters shows no filter here; PostgreSQL's plan of the same query does.
+                // `SCAN t` in the order of a key or an index stops at the LIMIT, so only a sort reads everything.
+                // SQLite's plan does not show filters; PostgreSQL's plan of the same query does.
                 let constant = ["CONSTANT ROW", "VALUES CLAUSE"].iter().any(|words| step.contains(words)) || step == "SCAN k";
                 (step.starts_with("SCAN") && !constant && !step.contains("USING")) && !ordered(plan)
                     || step.contains("TEMP B-TREE")
@@ -102,7 +103,7 @@ fn scan<'a>(database: &str, plan: &'a [String]) -> impl Iterator<Item = &'a Stri
                     plan[at + 1..].iter().take_while(|below| !below.contains("->")).any(|line| line.contains(word))
                 };
                 let scan = step.contains("Seq Scan");
-                // Through an index, but from its one end to the other in search of what a filter lets through.
+                // An index scan over the whole index that only filters.
                 let filter = step.contains("Scan using") && of("Filter:") && !of("Index Cond:");
                 scan || filter || step.contains("Sort ")
             }
@@ -111,12 +112,12 @@ fn scan<'a>(database: &str, plan: &'a [String]) -> impl Iterator<Item = &'a Stri
     })
 }
 
-/// SQLite reads a table by its key when asked for that order, and says no more than SCAN.
+/// SQLite's plan for reading a table in key order is just SCAN.
 fn ordered(plan: &[String]) -> bool {
     plan.len() == 1
 }
 
-/// Statements for many keys, which are put together when the program runs.
+/// Statements for many keys, which are built at runtime.
 fn by_keys(database: &str) -> Vec<String> {
     let tables: [(&str, &[&str]); 4] = [
         ("tokens", &["address"]),
@@ -135,12 +136,12 @@ fn by_keys(database: &str) -> Vec<String> {
     tables.iter().map(text).collect()
 }
 
-/// Whether a query asks for all columns of a unique key of its first table by `=`, and joins others by their unique keys.
+/// Returns `true` if a query compares all columns of a unique key of its first table by `=`, and joins others by unique
+/// keys.
 async fn names_one_row(database: &Database, query: &str) -> bool {
     let words: Vec<_> = query.split_whitespace().collect();
     let table = words.iter().skip_while(|word| **word != "FROM").nth(1).copied().unwrap_or_default();
     for joined in words.windows(6).filter(|words| words[0] == "JOIN") {
-        // JOIN table alias ON alias.column = …
         let column = joined[4].rsplit('.').next().unwrap_or_default().to_owned();
         let by_key =
             joined[3] == "ON" && joined[5] == "=" && keys(database, joined[1]).await.contains(&BTreeSet::from([column]));
@@ -157,7 +158,7 @@ async fn names_one_row(database: &Database, query: &str) -> bool {
     only_and && keys(database, table).await.iter().any(|key| !key.is_empty() && key.is_subset(&equal))
 }
 
-/// The columns of each unique key of a table.
+/// Returns the columns of each unique key of a table.
 async fn keys(database: &Database, table: &str) -> Vec<BTreeSet<String>> {
     let mut keys = vec![names(database, &format!("SELECT name FROM pragma_table_info('{table}') WHERE pk > 0")).await];
     for index in names(database, &format!("SELECT name FROM pragma_index_list('{table}') WHERE \"unique\" = 1")).await {
@@ -166,7 +167,7 @@ async fn keys(database: &Database, table: &str) -> Vec<BTreeSet<String>> {
     keys
 }
 
-/// What a query that adds up a bounded list reads: that list.
+/// Returns the inner list of a query that aggregates a bounded list.
 fn list_inside(query: &str) -> &str {
     let inside = query.split_once("FROM (SELECT ").and_then(|(_, rest)| rest.split_once(") AS "));
     match inside {
@@ -182,18 +183,18 @@ async fn names(database: &Database, query: &str) -> BTreeSet<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// All texts in the sources that begin as a query, but those that add rows.
+/// Returns all string literals in the sources that begin like a query, except inserts.
 fn queries() -> BTreeSet<String> {
     let texts = sources().into_iter().flat_map(|(_, source)| {
         let own = source.split("#[cfg(test)]").next().unwrap_or_default();
         texts(own)
     });
     let begins = |text: &String| ["SELECT ", "UPDATE ", "DELETE FROM ", "WITH "].iter().any(|word| text.starts_with(word));
-    // The builders' own pieces end where a table's name is put.
+    // The builders' own literals end where the table name is inserted.
     texts.filter(begins).filter(|text| !text.contains("{}") && !text.contains("{table}")).collect()
 }
 
-/// Files of the program and what is in them.
+/// Returns the source files with their content.
 fn sources() -> Vec<(String, String)> {
     fn walk(directory: &Path, files: &mut Vec<std::path::PathBuf>) {
         for entry in fs::read_dir(directory).expect("the sources") {
@@ -215,7 +216,7 @@ fn sources() -> Vec<(String, String)> {
     files.into_iter().map(|path| (name(&path), fs::read_to_string(&path).expect("a source"))).collect()
 }
 
-/// The string literals of a source, as the compiler reads them.
+/// Returns the string literals of a source, unescaped.
 fn texts(source: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = source;
@@ -223,7 +224,7 @@ fn texts(source: &str) -> Vec<String> {
         let (before, from) = rest.split_at(at);
         rest = match from.as_bytes() {
             [b'/', b'/', ..] => from.find('\n').map_or("", |end| &from[end..]),
-            // A character; what is left is a lifetime or a slash.
+            // A character literal; the remaining case is a lifetime or a slash.
             [b'\'', b'\\', ..] => &from[3 + from[3..].find('\'').map_or(0, |end| end + 1)..],
             [b'\'', _, b'\'', ..] => &from[3..],
             [b'"', ..] => {
@@ -252,7 +253,7 @@ fn text(from: &str) -> (String, &str) {
         match character {
             '"' => return (text, &from[at + 1..]),
             '\\' => match characters.next() {
-                // The line goes on where the next one begins.
+                // A line continuation.
                 Some((at, '\n')) => {
                     let skipped = from[at + 1..].len() - from[at + 1..].trim_start().len();
                     let (rest, after) = self::text(&from[at + 1 + skipped..]);

@@ -1,4 +1,4 @@
-//! A PostgreSQL of our own: in a temporary directory, on a Unix socket, gone with the value.
+//! A PostgreSQL server for tests: in a temporary directory, on a Unix socket, stopped when the value is dropped.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 use std::{
@@ -18,19 +18,19 @@ const MISSING: &str =
 /// A running server with an empty database.
 pub struct Postgres {
     directory: TempDir,
-    /// Dropped to end the server.
+    /// Dropping it stops the server.
     end: Option<mpsc::Sender<()>>,
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Postgres {
-    /// Starts one below this directory.
+    /// Starts a server in a new directory in `place`.
     pub async fn start_in(place: &Path) -> Self {
         let programs = programs();
         let directory = TempDir::new_in(place).expect("a temporary directory");
         let data = directory.path().join("data");
         if is_root() {
-            // It refuses to run as root, so all of its directory is its user's.
+            // PostgreSQL refuses to run as root, so the directory belongs to its own user.
             fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
             let owned = Command::new("chown").arg("postgres:").arg(directory.path()).status().expect("chown");
             assert!(owned.success(), "there is no user postgres for PostgreSQL to run as; the package postgresql makes one");
@@ -52,7 +52,7 @@ impl Postgres {
         postgres
     }
 
-    /// The URL of a new database of this name.
+    /// Creates a database of this name and returns its URL.
     pub async fn database(&self, name: &str) -> String {
         let mut connection = AnyConnection::connect(&self.url("postgres")).await.expect("a connection");
         sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await.expect("a database");
@@ -74,7 +74,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Runs the server from a thread that lives as long as it should: it ends with that thread, also when this process is killed.
+/// Runs the server from a thread of equal lifetime. The server ends with that thread, also if this process is killed.
 fn keep(mut server: Command) -> (mpsc::Sender<()>, JoinHandle<()>) {
     let (end, ended) = mpsc::channel();
     let keeper = std::thread::spawn(move || {
@@ -93,7 +93,7 @@ fn stop(server: &mut Child) {
     let _ = server.wait();
 }
 
-/// As the user postgres if we are root, and told to end when we do.
+/// Runs a program as the user postgres if we are root. It is killed when this process ends.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     if is_root() {
@@ -108,7 +108,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// Where its programs are: distributions keep those of a server out of the path.
+/// Returns the directory of the server programs, which distributions do not put into the path.
 fn programs() -> PathBuf {
     let in_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let versions =

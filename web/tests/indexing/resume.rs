@@ -1,4 +1,4 @@
-//! Never a block missed or doubled: the indexer against a node of many moods, ended at any instant and begun again.
+//! No block is missed or duplicated: the indexer against an unreliable node, interrupted at any instant and restarted.
 
 use super::{
     chain::{Chain, Made},
@@ -39,21 +39,21 @@ use tokio::{
 const BLOCKS: u64 = 150;
 const ENDS: u64 = 40;
 
-/// What a child of this test is told: node and database.
+/// Environment variable with the arguments of a child process: node and database.
 const CHILD: &str = "CORNICHE_INDEX";
 
-/// The ordering is another lane, whose rounds are no part of the chain.
+/// The DAG has another lane, whose rounds are not part of the chain.
 pub const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
 
-/// The same with all of the ordering.
+/// Keeps the whole DAG as well.
 pub const WITH_DAG: Keep = Keep { dag_rounds: 10_000, calls: true };
 
-/// One that has not begun yet.
+/// Creates an indexer that has not started yet.
 pub async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
     indexer_that_keeps(KEEP, node, database).await
 }
 
-/// The same, which keeps this.
+/// Creates an indexer with these settings.
 pub async fn indexer_that_keeps(keep: Keep, node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
     let standing = Arc::new(Standing::new("CRN".into()));
     let indexer = Indexer::new(Node::new(&node.url), database, Arc::clone(&standing), Live::default(), keep).await.unwrap();
@@ -69,7 +69,7 @@ async fn follow_and_keep(keep: Keep, node: &Scripted, database: &Database) -> Op
     go_on(&mut indexer, &standing).await
 }
 
-/// Until it has nothing to do and nothing to complain of, or stops for good.
+/// Runs the indexer until it has nothing to do and no error, or halts.
 pub async fn go_on(indexer: &mut Indexer, standing: &Standing) -> Option<Halt> {
     for _ in 0..10_000 {
         match indexer.step().await {
@@ -81,7 +81,7 @@ pub async fn go_on(indexer: &mut Indexer, standing: &Standing) -> Option<Halt> {
     panic!("no end: {:?}", standing.now());
 }
 
-/// What a database is to hold of this chain.
+/// Returns the expected database content for this chain.
 async fn undisturbed(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
     let node = Scripted::start(chain.clone()).await;
     let (database, _directory) = sqlite().await;
@@ -96,7 +96,7 @@ async fn undisturbed(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
     held
 }
 
-/// What the node says of a block's run, but for when transactions came.
+/// Returns the node's statistics of a block, without the transactions' times of receipt.
 fn run_of(made: &Made) -> Execution {
     Execution { received_of: Bytes::new(), ..super::node::execution(made) }
 }
@@ -105,7 +105,7 @@ fn run_of(made: &Made) -> Execution {
 async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
     let chain = Chain::new(19, 100);
     let node = Scripted::start(chain.clone()).await;
-    // It was started anew at block 30.
+    // The node restarted at block 30.
     node.keep_executions(Some(30));
     let (database, _directory) = sqlite().await;
     assert_eq!(follow(&node, &database).await, None);
@@ -114,13 +114,13 @@ async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
         let known = executions::of_block(database.readers(), number).await.unwrap();
         assert_eq!(known, (number >= 30).then(|| run_of(made)), "block {number}");
     }
-    // What is known stays, whatever the node says later.
+    // Stored statistics remain, whatever the node serves later.
     node.keep_executions(Some(1_000));
     assert_eq!(follow(&node, &database).await, None);
     assert!(executions::of_block(database.readers(), 50).await.unwrap().is_some());
 }
 
-/// The same indexer all the time, which remembers how far it had asked.
+/// Uses one indexer for all chains, which remembers how far it had read.
 async fn runs_of_a_chain_that_goes_back(database: &Database) {
     let first = Chain::new(21, 60);
     let node = Scripted::for_development(first.clone()).await;
@@ -166,7 +166,7 @@ async fn a_node_that_does_not_say_what_blocks_took_is_followed_as_any() {
     assert_eq!(super::dump::rows(&database, "SELECT * FROM executions").await, Vec::<String>::new());
 }
 
-/// Polls a future so many times, and drops it.
+/// Polls a future this many times, and drops it.
 struct Polls<F> {
     inner: Pin<Box<F>>,
     left: u64,
@@ -218,7 +218,7 @@ async fn what_is_dropped_at_any_await_goes_on_in_postgres() {
     }
 }
 
-/// What a database is to hold of this chain and of how it was ordered.
+/// Returns the expected database content for this chain and its DAG.
 async fn undisturbed_with_dag(chain: &Chain) -> BTreeMap<&'static str, Vec<String>> {
     let node = Scripted::start(chain.clone()).await;
     node.show_dag();
@@ -246,7 +246,7 @@ async fn killed_again_and_again(seed: u64, kills: u64, url: &str) {
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let asked = node.asked(4 + random.below(24));
         tokio::time::timeout(Duration::from_secs(60), asked).await.expect("the child asks the node");
-        // The instant within what it does with the answer is the scheduler's choice.
+        // The scheduler decides the instant within the processing of the response.
         for _ in 0..random.below(400) {
             tokio::task::yield_now().await;
         }
@@ -288,7 +288,7 @@ async fn a_chain_of_a_developer_is_followed_back() {
     let node = Scripted::for_development(first.clone()).await;
     let (database, _directory) = sqlite().await;
     assert_eq!(follow(&node, &database).await, None);
-    // Shorter, as long, longer, and back to nothing; each time from where it stood.
+    // A shorter, an equally long and a longer chain, and a revert to genesis; each time from the previous state.
     for (keep, length) in [(40, 50), (50, 50), (30, 90), (1, 1), (1, 70)] {
         let chain = first.fork(keep, 100 + length, length);
         node.take(chain.clone());
@@ -336,7 +336,7 @@ async fn a_node_that_catches_up_is_no_other_chain() {
     assert_same(&before, &all(&database).await, "before and while the node catches up");
 }
 
-/// The first answer comes when the last request is there: one after the other they would never be answered.
+/// The first response is sent only after the last request, so sequential requests would never be answered.
 #[tokio::test]
 async fn blocks_are_asked_for_side_by_side() {
     let chain = Chain::new(29, 64);
@@ -364,7 +364,7 @@ async fn a_node_that_answers_few_blocks_at_once_is_read_to_the_end() {
     }
 }
 
-/// Not for ever: what is waited for may never come.
+/// Adds a timeout of 60 seconds, because the event may never happen.
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.expect("what is waited for")
 }
@@ -395,7 +395,7 @@ async fn calls_of_a_block_that_fails_are_waited_for_before_any_after_it() {
     let node = Scripted::start(chain).await;
     let (database, _directory) = sqlite().await;
     let (mut indexer, standing) = indexer(&node, &database).await;
-    // The first, one in the middle and the last of those that are asked for together.
+    // The first, a middle and the last one of the blocks that are requested together.
     for at in [0, 2, 6] {
         let (before, failing) = (with_calls[..at].last().copied(), with_calls[at]);
         node.fail_to_trace(Some(failing));
@@ -425,7 +425,7 @@ async fn calls_of_blocks_that_are_gone_when_they_are_answered_are_not_kept() {
         };
         let followed = async { tokio::join!(go_on(&mut indexer, &standing), go_back).0 };
         assert_eq!(in_time(followed).await, None);
-        // Blocks that are gone cannot be traced; the next turn sees why.
+        // Blocks that no longer exist cannot be traced; the next turn detects the reason.
         assert_eq!(go_on(&mut indexer, &standing).await, None);
         let fresh = Scripted::for_development(last.clone()).await;
         let (other, _directory) = sqlite().await;
@@ -466,7 +466,7 @@ async fn another_genesis_is_refused_with_a_page_that_says_what_to_do() {
     let node = Scripted::start(Chain::new(15, 20)).await;
     assert_eq!(follow(&node, &database).await, None);
     let before = all(&database).await;
-    // At the same address, while the explorer is away or while it is there; development or not.
+    // At the same address, while the explorer is offline or running; for development chains and others.
     for node in [Scripted::start(Chain::new(16, 30)).await, Scripted::for_development(Chain::new(16, 30)).await] {
         let (mut indexer, standing) = indexer(&node, &database).await;
         assert_eq!(indexer.step().await, None);
@@ -528,7 +528,7 @@ async fn a_block_that_was_not_asked_for_is_not_taken() {
     assert_same(&expected, &all(&database).await, "undisturbed, and of a node that was mistaken");
 }
 
-/// Status and text of the first page.
+/// Returns status and text of the home page.
 async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> (u16, String) {
     let (uploads, _) = uploads::channel();
     let site = Site {

@@ -1,4 +1,4 @@
-//! What the indexer says of how far it is, which pages show.
+//! The indexer's progress as shown on pages.
 
 use super::{
     chain::Chain,
@@ -66,7 +66,7 @@ async fn certificates_come_as_fast_as_blocks() {
     assert_eq!((now.indexed.map(|(number, _)| number), now.certified), (Some(299), covered));
 }
 
-/// Neither waits for the other, and that one is missing is said.
+/// The lanes do not wait for each other, and the error of each is reported.
 #[tokio::test]
 async fn rounds_come_without_certificates_and_certificates_without_rounds() {
     let chain = Chain::new(28, 40);

@@ -1,4 +1,4 @@
-//! The same tables on both databases, whatever the groups in which blocks are written; and the right ones.
+//! The tables are equal on both databases, for any grouping of blocks; and correct.
 
 use super::{
     blocks::{self, Call, Head, block, hash, transaction},
@@ -61,7 +61,7 @@ async fn what_is_beyond_all_numbers_is_the_largest_one() {
         let Some(ordering) = &mut whole.ordering else { continue };
         ordering.leader = u64::MAX;
         (0..).zip(&mut ordering.batches).for_each(|(at, batch)| batch.author = u64::MAX - at);
-        // Nothing of it, and it would have the position of what follows.
+        // A batch without transactions in the block has the position of the next one.
         if let Some(first) = ordering.batches.first().cloned() {
             ordering.batches.insert(0, BatchRange { count: 0, ..first });
         }
@@ -99,7 +99,7 @@ async fn a_database_of_another_version_is_refused_with_what_to_do() {
     }
 }
 
-/// Two transactions of three logs each, and each log moves two ids.
+/// Two transactions with three logs each; each log transfers two ids.
 #[test]
 fn what_a_block_has_no_places_for_is_left_out_and_the_rest_is_read() {
     let moved = [1_u64, 2].map(|id| Moved::Transfer {
@@ -130,7 +130,7 @@ fn what_a_block_has_no_places_for_is_left_out_and_the_rest_is_read() {
         skipped: vec![],
     };
     let whole = block(&head, vec![transaction(hash(&[8]), call()), transaction(hash(&[9]), call())]);
-    // Transactions, logs and transfers that have rows; all that was moved; and what has no row.
+    // Rows of transactions, logs and transfers; number of token events; number of omitted items.
     for (room, rows, moves, left_out) in
         [(12, [2, 6, 12], 12, 0), (5, [2, 5, 5], 12, 1 + 7), (2, [2, 2, 2], 12, 4 + 10), (1, [1, 1, 1], 6, 1 + 2 + 5)]
     {

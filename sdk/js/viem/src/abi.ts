@@ -1,19 +1,19 @@
-// An ABI as a stranger wrote it, made into one that viem can be given: every item of a known shape, nothing else beside it.
+// Converts an untrusted ABI to one that is safe for viem: only items of a known shape, without other fields.
 
 import type { Abi, AbiParameter } from 'viem';
 
-/** The most characters of an ABI's text that are read. */
+/** Most characters of an ABI that are read. */
 export const LONGEST_ABI = 256 * 1024;
 
-/** Tuples in tuples, at most so deep. */
+/** Most levels of nested tuples. */
 const DEEPEST = 16;
 
-/** What a contract carries as its interface is none. */
+/** A contract's embedded ABI is invalid. */
 export class InterfaceError extends Error {
   override name = 'InterfaceError';
 }
 
-/** Reads an ABI's text, or throws an `InterfaceError`. */
+/** Parses an ABI. Throws an `InterfaceError` if it is invalid. */
 export function readAbi(text: string): Abi {
   if (text.length > LONGEST_ABI) throw new InterfaceError(`it has ${text.length} characters, at most ${LONGEST_ABI} are read`);
   return list(parsed(text), 'the interface').map(item) as Abi;

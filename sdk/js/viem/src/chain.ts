@@ -1,34 +1,34 @@
 import { createClient, defineChain, http, type Chain, type HttpTransportConfig } from 'viem';
 import { getChainId } from 'viem/actions';
 
-/** Where the Multicall3 that every chain has answers: the node runs it itself. */
+/** Address of the Multicall3 of every chain, which the node implements itself. */
 export const MULTICALL3 = '0xcA11bde05977b3631167028862bE2a173976CA11';
 
-/** Milliseconds between blocks that viem reckons with. A transaction does not wait that long: it makes a block where there is none. */
+/** Block time that viem assumes, in milliseconds. Transactions do not wait that long, because a transaction triggers a block. */
 const BLOCK_TIME = 1_000;
 
 export interface CornicheParameters {
-  /** The chain id. Every chain has its own; `cornicheAt` asks a node for it, and a genesis says it (`cornicheOf`). */
+  /** Chain id. Get it from a node with `cornicheAt`, or from a genesis with `cornicheOf`. */
   id: number;
-  /** URLs of nodes, by HTTP. */
+  /** HTTP URLs of nodes. */
   rpc: string | readonly string[];
-  /** The same by WebSocket; without it, those of `rpc` with `ws` for `http`, which is where a node listens. */
+  /** WebSocket URLs of nodes. By default those of `rpc` with `ws` in place of `http`, because a node serves both on one port. */
   webSocket?: string | readonly string[];
-  /** What wallets call the network; Corniche. */
+  /** Name of the network in wallets; `Corniche` by default. */
   name?: string;
-  /** The currency's symbol; CRN. */
+  /** Symbol of the currency; `CRN` by default. */
   currency?: string;
-  /** An explorer's address. */
+  /** URL of an explorer. */
   explorer?: string;
-  /** Whether wallets should say that what it holds is worth nothing. */
+  /** `true` if wallets should mark its currency as worthless. */
   testnet?: boolean;
 }
 
-/** A chain as viem describes one. */
+/** A chain in viem's format. */
 export type CornicheChain = Chain & { contracts: { multicall3: { address: typeof MULTICALL3 } } };
 
 /**
- * A Corniche chain for viem's clients.
+ * Defines a Corniche chain for viem's clients.
  *
  * @example
  * const chain = defineCorniche({ id: 1337, rpc: 'http://127.0.0.1:8545' });
@@ -50,7 +50,7 @@ export function defineCorniche({ id, rpc, webSocket, name = 'Corniche', currency
 }
 
 /**
- * The chain that the node at this URL is of. It is believed: with a genesis at hand, use `cornicheOf`.
+ * Defines the chain of the node at this URL. The node is trusted; with a genesis, use `cornicheOf` instead.
  *
  * @example
  * const chain = await cornicheAt('http://127.0.0.1:8545');
@@ -63,13 +63,13 @@ export async function cornicheAt(
   return defineCorniche({ id, rpc, ...more });
 }
 
-/** What of a genesis a description of its chain needs. */
+/** The fields of a genesis that are used. */
 export interface Genesis {
   chain_id: number;
   currency: string;
 }
 
-/** The chain of a genesis, read with `JSON.parse`. */
+/** Defines the chain of a genesis that was parsed with `JSON.parse`. */
 export function cornicheOf(genesis: Genesis, more: Omit<CornicheParameters, 'id' | 'currency'>): CornicheChain {
   if (!Number.isSafeInteger(genesis.chain_id)) throw new RangeError(`the chain id ${genesis.chain_id} is no integer that JavaScript keeps exactly`);
   return defineCorniche({ id: genesis.chain_id, currency: genesis.currency, ...more });

@@ -1,19 +1,19 @@
 import { BaseError, type Hash } from 'viem';
 
-/** A transaction left the pool and will not be executed. */
+/** The transaction left the pool and will not be executed. */
 export class TransactionDroppedError extends BaseError {
   override name = 'TransactionDroppedError';
 
   constructor(
     readonly hash: Hash,
-    /** In the node's words. */
+    /** The node's reason. */
     readonly reason: string,
   ) {
     super(`Transaction ${hash} was dropped: ${reason}.`);
   }
 }
 
-/** Another transaction of the same sender and nonce took this one's place. */
+/** Another transaction with the same sender and nonce replaced this one. */
 export class TransactionReplacedError extends BaseError {
   override name = 'TransactionReplacedError';
 
@@ -25,7 +25,7 @@ export class TransactionReplacedError extends BaseError {
   }
 }
 
-/** No certificate came within the time given. It may still come. */
+/** No certificate within the timeout. It may still come. */
 export class CertificateTimeoutError extends BaseError {
   override name = 'CertificateTimeoutError';
 

@@ -1,21 +1,22 @@
-// Answers of a node in JavaScript's own words: numbers that count wei, blocks, rounds or milliseconds are bigints, small ones numbers.
+// Converts responses to JavaScript types: wei, block numbers, rounds and milliseconds become bigints, small numbers
+// numbers.
 
 import { hexToBytes, type Address, type Hash, type Hex } from 'viem';
 import type * as rpc from './rpc.ts';
 
-/** A block, named. */
+/** Hash, number and time of a block. */
 export interface HeadBlock {
   hash: Hash;
   number: bigint;
-  /** The time that was agreed on with its order, in Unix milliseconds. */
+  /** Block time agreed by consensus, in Unix milliseconds. */
   timestampMs: bigint;
 }
 
 /** The newest block of each status. */
 export interface Heads {
-  /** Durable on the node asked, with receipts: viem's `latest`. */
+  /** Durable on this node, with receipts: viem's `latest`. */
   executed: HeadBlock;
-  /** Signed by a quorum, and all before it: viem's `safe` and `finalized`. */
+  /** Signed by a quorum, together with its ancestors: viem's `safe` and `finalized`. */
   certified: HeadBlock;
 }
 
@@ -26,11 +27,11 @@ export interface Certificate {
   blockNumber: bigint;
   blockHash: Hash;
   faultModel: 'byzantine' | 'crash';
-  /** The places in the committee of those who signed, ascending. */
+  /** Committee indexes of the signers, ascending. */
   signers: number[];
   /** Compressed BLS12-381 point, 48 bytes. */
   signature: Hex;
-  /** As the node answered, for a verifier. */
+  /** The node's response, for a verifier. */
   raw: rpc.Certificate;
 }
 
@@ -40,58 +41,58 @@ export interface Validator {
   consensusKey: Hex;
   /** BLS12-381, compressed: signs headers. */
   blsKey: Hex;
-  /** ed25519: the identity of its connections. */
+  /** ed25519: identity in the peer-to-peer network. */
   networkKey: Hex;
   feeAddress: Address;
 }
 
-/** Who orders and signs. */
+/** The committee, whose members order transactions and sign blocks. */
 export interface Validators {
   epoch: bigint;
   committeeHash: Hash;
   engine: string;
-  /** How many signatures make a certificate. */
+  /** Number of signatures of a certificate. */
   quorum: number;
-  /** What other answers call a validator is its place here. */
+  /** Other responses refer to a validator by its index here. */
   validators: Validator[];
 }
 
-/** A member of a network, as a node tells of it; what is not known is left out. */
+/** A peer, as reported by a node. Unknown fields are missing. */
 export interface Peer {
   /** The network key as libp2p writes it. */
   peerId: string;
-  /** ed25519: the identity of its connections. */
+  /** ed25519: identity in the peer-to-peer network. */
   networkKey: Hex;
-  /** Its place in the committee, if it is a validator. */
+  /** Committee index, if it is a validator. */
   validator?: number;
-  /** Whom its tips go to, if it is a validator. */
+  /** Fee address, if it is a validator. */
   feeAddress?: Address;
-  /** What its software calls itself: its own word. */
+  /** Client version, as reported by the peer itself. */
   version?: string;
-  /** When the link came up, in Unix milliseconds by the clock of the node asked. */
+  /** Time of the connection in Unix milliseconds, on the clock of the requested node. */
   connectedMs?: bigint;
-  /** Of the last ping there and back, in microseconds. */
+  /** Round trip of the last ping in microseconds. */
   roundTripUs?: number;
 }
 
-/** A node and whom it is connected with. */
+/** A node and its peers. */
 export interface Peers {
-  /** The node asked; `null` for one that has no name among peers. */
+  /** The requested node; `null` if it has no identity in the peer-to-peer network. */
   own: Peer | null;
   peers: Peer[];
 }
 
-/** When a transaction came to where it is, in Unix milliseconds; what is not known is left out. */
+/** Times of a transaction's changes in Unix milliseconds. Unknown ones are missing. */
 export interface TransactionTimes {
-  /** It entered the node's pool, by the node's clock. Of executed transactions it is remembered for a while. */
+  /** When it entered the node's pool, on the node's clock. Kept for a while after execution. */
   receivedMs?: bigint;
-  /** It left the pool without having been executed, by the same clock. */
+  /** When it left the pool without execution, on the same clock. */
   leftMs?: bigint;
-  /** The time that was agreed on with its block's order. */
+  /** Time of its block, agreed by consensus. */
   orderedMs?: bigint;
 }
 
-/** Where a transaction stands. It goes through the first four in this order, and may leave by one of the last two. */
+/** Status of a transaction. It passes the first four in this order, and may end with one of the last two. */
 export type TransactionStatus = TransactionTimes &
   (
     | { status: 'pending' | 'ordered' }
@@ -108,16 +109,16 @@ export interface BatchRange {
   count: number;
 }
 
-/** A transaction that was ordered and not executed. */
+/** A transaction that was ordered but not executed. */
 export interface SkippedTransaction {
   position: number;
   hash: Hash;
   reason: string;
 }
 
-/** How a block was ordered. keccak-256 of `encoded` is the header's `extraData`, and it says the same as the other fields. */
+/** Ordering of a block. `encoded` has the same content as the other fields; its keccak-256 is the header's `extraData`. */
 export interface Ordering {
-  /** Version of the rules that the block was built and executed under. */
+  /** Version of the protocol rules for this block. */
   protocolVersion: number;
   engine: string;
   epoch: bigint;
@@ -126,7 +127,7 @@ export interface Ordering {
   firstCommit: bigint;
   lastCommit: bigint;
   lastCommitConsumed: bigint;
-  /** By its place in the committee. */
+  /** Committee index. */
   leader: number;
   timestampMs: bigint;
   randomness: Hex;
@@ -137,22 +138,22 @@ export interface Ordering {
   encoded: Hex;
 }
 
-/** A proposal of a validator, and what it refers to. */
+/** A validator's proposal and its parents. */
 export interface Vertex {
   round: bigint;
   author: number;
   digest: Hash;
   parents: Hash[];
   batchBytes: number;
-  /** What a block's ordering names the batch by; absent for an empty one. */
+  /** Digest of the batch, as in a block's ordering; missing for an empty batch. */
   batchDigest?: Hash;
   proposedMs?: bigint;
   acceptedMs?: bigint;
-  /** Under Autobahn: who signed that they hold it, by their places in the committee; absent while no such proof is known. */
+  /** Under Autobahn: committee indexes of validators that signed to hold it; missing while no such proof is known. */
   holders?: number[];
 }
 
-/** A place in the order that a proposal may take, and what was decided of it. */
+/** A leader slot and its decision. */
 export interface LeaderSlot {
   round: bigint;
   rank: number;
@@ -161,56 +162,56 @@ export interface LeaderSlot {
   digest?: Hash;
   decidedMs?: bigint;
   why?: string;
-  /** The number of its commit, as a block's ordering counts them; absent until its turn has come. */
+  /** Number of its commit, as in a block's ordering; missing until all earlier slots are decided. */
   commit?: bigint;
-  /** Under Autobahn: who voted for the cut; absent where the node saw only the second step of the slow way. */
+  /** Under Autobahn: voters for the cut; missing if the node saw only the second step of the slow path. */
   voters?: number[];
-  /** Under Autobahn: who confirmed in that second step. */
+  /** Under Autobahn: validators that confirmed in the second step. */
   confirmers?: number[];
 }
 
-/** What a validator's ordering did in some rounds. */
+/** A validator's consensus DAG in some rounds. */
 export interface Dag {
   fromRound: bigint;
   toRound: bigint;
   newestRound: bigint;
   vertices: Vertex[];
   slots: LeaderSlot[];
-  /** Digests in the order that was agreed on. */
+  /** Digests in the agreed order. */
   order: Hash[];
-  /** How many were left out, because there were more than one answer holds. */
+  /** Number of omitted entries, because the response was full. */
   dropped: number;
 }
 
-/** What running a block took on one node, in one run of that node. */
+/** Execution statistics of a block on one node, in one run. */
 export interface Execution {
-  /** That ran it side by side; each is a lane, numbered from 0. */
+  /** Number of threads. Each is a lane, numbered from 0. */
   threads: number;
   runs: number;
   runsAgain: number;
   waits: number;
-  /** How many had their result ready from an early run. */
+  /** Number of transactions whose result was ready from an early run. */
   adopted: number;
   durationUs: number;
-  /** For each transaction of the block, in order: the lane that came to its result. */
+  /** For each transaction of the block, in order: the lane that produced its result. */
   laneOf: number[];
-  /** The same: how often it ran; 0: its result was ready. */
+  /** For each transaction: its number of runs; 0 if its result was ready. */
   runsOf: number[];
-  /** The same: when it came to this node, in Unix milliseconds by its clock; `null` where it does not know. */
+  /** For each transaction: when this node received it, in Unix milliseconds on its clock; `null` if unknown. */
   receivedMs: (bigint | null)[];
 }
 
-/** Counts since the node started; `poolTransactions` is of now. */
+/** Counters since the node started; `poolTransactions` is a current value. */
 export type Statistics = { [K in keyof rpc.Statistics]: bigint };
 
-/** The numbers among some optional fields, without those that are not there. */
+/** Converts the present ones of some optional number fields. */
 function times<K extends string>(from: { [N in K]?: Hex }, ...names: K[]): { [N in K]?: bigint } {
   const known: { [N in K]?: bigint } = {};
   for (const name of names) if (from[name] !== undefined) known[name] = BigInt(from[name]);
   return known;
 }
 
-/** The same for lists of validators by their places in the committee. */
+/** Converts the present ones of some optional lists of committee indexes. */
 function places<K extends string>(from: { [N in K]?: Hex[] }, ...names: K[]): { [N in K]?: number[] } {
   const known: { [N in K]?: number[] } = {};
   for (const name of names) if (from[name] !== undefined) known[name] = from[name].map(Number);
@@ -225,7 +226,7 @@ const head = ({ hash, number, timestampMs }: rpc.HeadBlock): HeadBlock => ({
 
 export const formatHeads = ({ executed, certified }: rpc.Heads): Heads => ({ executed: head(executed), certified: head(certified) });
 
-/** The places of a bitmap's bits, least significant bit of the first byte first. */
+/** Returns the positions of a bitmap's set bits, least significant bit of the first byte first. */
 export function signersOf(bitmap: Hex): number[] {
   const bytes = bitmap.slice(2).match(/../g) ?? [];
   return bytes.flatMap((byte, at) => [...Array(8).keys()].filter((bit) => (parseInt(byte, 16) >> bit) & 1).map((bit) => 8 * at + bit));
@@ -320,7 +321,7 @@ export const formatDag = ({ fromRound, toRound, newestRound, vertices, slots, or
   dropped: Number(dropped),
 });
 
-/** Eight bytes for each transaction; zeros stand for what is not known. */
+/** Eight bytes for each transaction; zero means unknown. */
 const moments = (told: Hex): (bigint | null)[] =>
   Array.from({ length: (told.length - 2) / 16 }, (_, at) => BigInt(`0x${told.slice(2 + 16 * at, 18 + 16 * at)}`) || null);
 

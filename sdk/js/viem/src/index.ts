@@ -1,5 +1,5 @@
 /**
- * Corniche for viem: its chain, and the `corniche_` methods as actions.
+ * Corniche for viem: chain definitions, and the `corniche_` methods as actions.
  *
  * @packageDocumentation
  */

@@ -1,6 +1,6 @@
 /**
- * Finality, accounts and storage, checked where this runs: in a browser, in Node.js, in a worker. The code that decides is the node's own,
- * in Rust, as `verifier.wasm`; nothing that a node says is believed. This module needs no other one, neither viem.
+ * Verifies finality, accounts and storage locally: in a browser, in Node.js, in a worker. The checks are the node's own
+ * Rust code, as `verifier.wasm`; the node is not trusted. This module imports no other one, not even viem.
  *
  * @packageDocumentation
  */
@@ -9,15 +9,15 @@ import type { AccountProof, Certificate, Header } from './rpc.ts';
 
 type Hex = `0x${string}`;
 
-/** What was shown is not so: whoever served it lies, or is on another chain than the genesis at hand. */
+/** A proof is invalid: its source is dishonest, or on another chain than the genesis. */
 export class VerificationError extends Error {
   override name = 'VerificationError';
 }
 
-/** Where `verifier.wasm` is to be had from: a URL, an answer of `fetch`, its bytes, or the compiled module. */
+/** Source of `verifier.wasm`: a URL, a response of `fetch`, the bytes, or the compiled module. */
 export type VerifierSource = string | URL | Response | BufferSource | WebAssembly.Module;
 
-/** A header every field of which is known to be right. */
+/** A header in which every field is verified. */
 export interface FinalHeader {
   hash: Hex;
   number: bigint;
@@ -25,7 +25,7 @@ export interface FinalHeader {
   stateRoot: Hex;
   transactionsRoot: Hex;
   receiptsRoot: Hex;
-  /** Seconds since 1970. */
+  /** Unix time in seconds. */
   timestamp: bigint;
   gasUsed: bigint;
   baseFeePerGas: bigint;
@@ -33,15 +33,15 @@ export interface FinalHeader {
   extraData: Hex;
 }
 
-/** What an account and some of its slots hold, every value of it shown. Of an account that is not there all are zero. */
+/** An account and some of its slots, all values verified. All values are zero if the account does not exist. */
 export interface ProvenAccount {
   address: Hex;
-  /** Wei. */
+  /** Balance in wei. */
   balance: bigint;
   nonce: bigint;
-  /** keccak-256 of the code; of an account without code, of nothing. */
+  /** keccak-256 of the code; that of empty input for an account without code. */
   codeHash: Hex;
-  /** In the order asked for; zero where nothing is. */
+  /** Slots in the requested order; zero if unset. */
   storage: { key: Hex; value: Hex }[];
 }
 
@@ -54,7 +54,6 @@ interface Committee {
   quorum: number;
 }
 
-/** What the module exports. */
 interface Exports {
   memory: WebAssembly.Memory;
   allocate(length: number): number;
@@ -65,13 +64,13 @@ interface Exports {
 let own: Promise<WebAssembly.Module> | undefined;
 
 /**
- * The module, compiled. Without a source it is the file beside this one, loaded once; a bundle of another format than ES modules does not
- * know where that is, and has to say.
+ * Compiles the module. Without a source, it loads the file of this package once. Bundles that are not ES modules cannot
+ * locate that file, so they have to pass a source.
  */
 export async function loadVerifier(source?: VerifierSource): Promise<WebAssembly.Module> {
   if (source !== undefined) return compile(source);
   own ??= compile(new URL('../verifier.wasm', import.meta.url)).catch((error: unknown) => {
-    // The next one tries again.
+    // The next call retries.
     own = undefined;
     throw error;
   });
@@ -86,11 +85,11 @@ async function compile(source: VerifierSource): Promise<WebAssembly.Module> {
   }
   if (!(source instanceof Response)) return WebAssembly.compile(source);
   if (!source.ok) throw new Error(`${source.url}: HTTP status ${source.status}`);
-  // Whatever type the server calls it: compiling while it arrives takes application/wasm only.
+  // Compiled after download, because streaming compilation requires the type application/wasm.
   return WebAssembly.compile(await source.arrayBuffer());
 }
 
-/** A file's bytes, in Node.js; without an import that bundlers for browsers would look for. */
+/** Reads a file in Node.js, without an import that browser bundlers would try to resolve. */
 async function readFile(url: string): Promise<BufferSource> {
   type Process = { getBuiltinModule(name: string): { promises: { readFile(url: URL): Promise<Uint8Array<ArrayBuffer>> } } };
   const { process } = globalThis as unknown as { process?: Process };
@@ -98,7 +97,7 @@ async function readFile(url: string): Promise<BufferSource> {
   return process.getBuiltinModule('node:fs').promises.readFile(new URL(url));
 }
 
-/** One instance of the module. Questions and answers are JSON texts, as sdk/verifier describes them. */
+/** An instance of the module. Requests and responses are JSON texts; see sdk/verifier. */
 class Instance {
   readonly #exports: Exports;
   #broken = false;
@@ -117,7 +116,7 @@ class Instance {
   #exchange(text: string): string {
     const { memory, allocate, release, answer } = this.#exports;
     const question = new TextEncoder().encode(text);
-    // Until it has come through: a module that stopped half-way is not asked again.
+    // Reset after success. An instance whose call failed midway must not be used again.
     this.#broken = true;
     const at = allocate(question.length) >>> 0;
     new Uint8Array(memory.buffer, at, question.length).set(question);
@@ -132,14 +131,14 @@ class Instance {
 }
 
 export interface OpenParameters {
-  /** The hash that the genesis must have. Who has it from a source of their own may fetch the genesis from anywhere. */
+  /** Expected hash of the genesis. With a trusted hash, the genesis may come from any source. */
   hash?: Hex;
-  /** Where `verifier.wasm` is, where it is not found by itself. */
+  /** Location of `verifier.wasm`, if it is not found automatically. */
   module?: VerifierSource;
 }
 
 /**
- * Who knows a chain's genesis and believes nothing else.
+ * Verifier that trusts only a chain's genesis.
  *
  * @example
  * const verifier = await Verifier.open(await readFile('genesis.json', 'utf8'));
@@ -148,10 +147,10 @@ export class Verifier {
   readonly chainId: bigint;
   /** The currency's symbol. */
   readonly currency: string;
-  /** What other nodes and block 0 call this genesis. */
+  /** Hash of this genesis, as in block 0 and on other nodes. */
   readonly genesisHash: Hex;
   readonly committeeHash: Hex;
-  /** How many validators there are, and how many signatures make a certificate. */
+  /** Number of validators, and number of signatures of a certificate. */
   readonly validators: number;
   readonly quorum: number;
   readonly #instance: Instance;
@@ -166,15 +165,16 @@ export class Verifier {
     this.quorum = quorum;
   }
 
-  /** Reads a genesis file's text and checks it, the validators' proofs that they hold their keys included: some milliseconds for each. */
+  /** Parses and checks the text of a genesis file, including the proofs of possession: some milliseconds for each validator. */
   static async open(genesis: string, { hash, module }: OpenParameters = {}): Promise<Verifier> {
     const instance = new Instance(await loadVerifier(module));
     return new Verifier(instance, instance.ask<Committee>({ open: { genesis, ...(hash ? { hash } : {}) } }));
   }
 
   /**
-   * Checks that a block is final: a quorum signed the certificate, and the headers lead from the certificate's block, the first, to the
-   * block in question, the last. What a node answered is handed over as it is. Answers the last header, or throws a `VerificationError`.
+   * Verifies that a block is final: a quorum signed the certificate, and the headers link the certified block (the
+   * first) to the requested block (the last). Pass the node's responses unchanged. Returns the last header, or throws a
+   * `VerificationError`.
    */
   final({ certificate, headers }: { certificate: Certificate; headers: readonly Header[] }): FinalHeader {
     const header = this.#instance.ask<Header & { hash: Hex }>({ final: { certificate, headers } });
@@ -192,7 +192,7 @@ export class Verifier {
     };
   }
 
-  /** Checks what `eth_getProof` answered to a question for this account and these slots, against the state root of a final header. */
+  /** Verifies a response to `eth_getProof` for this account and these slots against the state root of a final header. */
   account({ stateRoot, address, slots = [], proof }: { stateRoot: Hex; address: Hex; slots?: readonly Hex[]; proof: AccountProof }): ProvenAccount {
     const { balance, nonce, ...rest } = this.#instance.ask<Omit<ProvenAccount, 'balance' | 'nonce'> & { balance: Hex; nonce: Hex }>({
       account: { stateRoot, address, slots, proof },
@@ -201,7 +201,7 @@ export class Verifier {
   }
 }
 
-/** The text of the ABI that a contract's code carries, which nobody has checked; `null` without one. */
+/** Returns the text of the ABI in a contract's code, unchecked; `null` without one. */
 export async function interfaceOf(code: Hex, { module }: { module?: VerifierSource } = {}): Promise<string | null> {
   return new Instance(await loadVerifier(module)).ask<string | null>({ interface: { code } });
 }

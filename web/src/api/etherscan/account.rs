@@ -1,4 +1,4 @@
-//! What accounts have.
+//! Balances of accounts.
 
 use super::{Answer, Parameters, Refusal};
 use crate::{
@@ -9,17 +9,17 @@ use alloy_primitives::{Address, U256};
 use corniche_client::Request;
 use serde_json::json;
 
-/// Accounts of one question.
+/// Most accounts of one request.
 const MOST: usize = 20;
 
-/// Wei of one account.
+/// Returns the balance of one account in wei.
 pub async fn balance(site: &Site, parameters: &Parameters) -> Answer {
     let address = parameters.address("address")?;
     let balances = ask(site, parameters, &[address]).await?;
     Ok(json!(balances.first().map(U256::to_string)))
 }
 
-/// Wei of several accounts, named as they were asked for.
+/// Returns the balances of several accounts in wei. Addresses are repeated as the request spelled them.
 pub async fn balances(site: &Site, parameters: &Parameters) -> Answer {
     let named: Vec<_> = parameters.get("address").unwrap_or_default().split(',').map(str::trim).collect();
     if named.len() > MOST {
@@ -42,7 +42,7 @@ async fn ask(site: &Site, parameters: &Parameters, addresses: &[Address]) -> Res
     balances.into_iter().collect::<Result<_, _>>().map_err(|_| Refusal::no("Error! The node does not answer"))
 }
 
-/// What an account holds of a token; of all ids together.
+/// Returns the balance of a token; for a token with ids, the total of all ids.
 pub async fn token_balance(site: &Site, parameters: &Parameters) -> Answer {
     let (holder, token) = (parameters.address("address")?, parameters.address("contractaddress")?);
     let text = "SELECT amount FROM balances WHERE token = $1 AND holder = $2 AND token_id = $3";

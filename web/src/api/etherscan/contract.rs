@@ -1,4 +1,4 @@
-//! What contracts say of themselves. No source code is verified here, and none is claimed.
+//! ABIs and creators of contracts. Source code is never reported as verified.
 
 use super::{Answer, Parameters, Refusal};
 use crate::{
@@ -9,27 +9,27 @@ use crate::{
 use alloy_primitives::{Address, B256};
 use serde_json::json;
 
-/// Tools look for exactly this.
+/// Tools look for exactly this message.
 const NOT_VERIFIED: &str = "Contract source code not verified";
 
-/// Contracts of one question.
+/// Most contracts of one request.
 const MOST: usize = 5;
 
 async fn interface(site: &Site, address: Address) -> Result<Option<String>, Refusal> {
     let row = sql("SELECT abi FROM contracts WHERE address = $1").bind(address.to_vec());
     let row = row.fetch_optional(site.database.readers()).await?;
     let abi = row.map(|row| row.text("abi")).transpose()?.filter(|abi| !abi.is_empty());
-    // Compilers write an interface with other things around it; tools want the array.
+    // Compilers wrap an ABI in an object; tools expect the bare array.
     Ok(abi.and_then(|abi| crate::indexer::contracts::parse_abi(&abi)).and_then(|abi| serde_json::to_string(&abi).ok()))
 }
 
-/// Its interface.
+/// Returns the ABI.
 pub async fn abi(site: &Site, parameters: &Parameters) -> Answer {
     let abi = interface(site, parameters.address("address")?).await?;
     abi.map(|abi| json!(abi)).ok_or_else(|| Refusal::no(NOT_VERIFIED))
 }
 
-/// Its interface, and nothing where its source code would stand.
+/// Returns the ABI. The field for source code is empty.
 pub async fn source(site: &Site, parameters: &Parameters) -> Answer {
     let abi = interface(site, parameters.address("address")?).await?;
     Ok(json!([{
@@ -49,7 +49,7 @@ pub async fn source(site: &Site, parameters: &Parameters) -> Answer {
     }]))
 }
 
-/// Who made contracts. Those of the genesis were made by nobody.
+/// Returns the creators of contracts. Genesis contracts have none.
 pub async fn creation(site: &Site, parameters: &Parameters) -> Answer {
     let named: Vec<_> = parameters.get("contractaddresses").unwrap_or_default().split(',').collect();
     if named.len() > MOST {
@@ -68,7 +68,7 @@ pub async fn creation(site: &Site, parameters: &Parameters) -> Answer {
     if made.is_empty() { Err(Refusal::no("No data found")) } else { Ok(made.into()) }
 }
 
-/// No source is taken. The answer says so, and gives the command by which whoever has the source can check it.
+/// Rejects source code verification. The message names the command that compares source and code.
 pub async fn verify(_: &Site, parameters: &Parameters) -> Answer {
     let address =
         parameters.maybe_address("contractaddress")?.map_or_else(|| "ADDRESS".to_owned(), |address| address.to_string());
@@ -79,7 +79,7 @@ pub async fn verify(_: &Site, parameters: &Parameters) -> Answer {
     )))
 }
 
-/// No verification was ever taken on.
+/// Status of a verification, which never exists.
 pub async fn check(_: &Site, _: &Parameters) -> Answer {
     Err(Refusal::no("Fail - Unable to verify"))
 }

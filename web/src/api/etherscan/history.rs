@@ -1,5 +1,5 @@
-//! Histories: pages by number, as Etherscan has them. They are found by walking along an index, at most [`MOST_WALKED`] rows of it; a
-//! question that needs more is told to ask for fewer blocks.
+//! Paginated histories. Pages are found by an index scan of at most [`MOST_WALKED`] rows. A request that needs more
+//! fails with a hint to ask for fewer blocks.
 
 use super::{Answer, Parameters, Refusal, list};
 use crate::{
@@ -13,22 +13,22 @@ use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
 
-/// Rows of a page when nothing is said and at most, and rows up to the end of the last page that may be asked for.
+/// Default and maximum rows of a page, and the most rows up to the end of the last page.
 const MOST_ROWS: u64 = 1_000;
 const MOST_REACH: u64 = 10_000;
 
-/// Bytes of inputs in one answer, and rows that are read before they are counted.
+/// Most bytes of inputs in one response, and rows that are read before they are counted.
 const MOST_INPUT: usize = 8 << 20;
 const AT_ONCE: usize = 16;
 
-/// Rows of an index that one question walks along, and rows of one step.
+/// Most index rows of one request, and the smallest and largest number of rows of one step.
 const MOST_WALKED: u64 = 50_000;
 const LEAST_STEP: u64 = 64;
 const STEP: u64 = 2_000;
 
-/// Which part of a history is wanted.
+/// The requested part of a history.
 struct Window {
-    /// Places from here on, and below there.
+    /// Places from `from` up to but without `until`.
     from: i64,
     until: i64,
     newest_first: bool,
@@ -39,11 +39,11 @@ struct Window {
 impl Window {
     fn of(parameters: &Parameters) -> Result<Self, Refusal> {
         let (start, end) = (parameters.number("startblock", 0)?, parameters.number("endblock", u64::MAX)?);
-        // Tools number pages from 0 or from 1, and say 0 for "as usual".
+        // Tools count pages from 0 or from 1, and send 0 for the default.
         let page = parameters.number("page", 1)?.max(1);
         let rows = Some(parameters.number("offset", MOST_ROWS)?).filter(|rows| *rows > 0).unwrap_or(MOST_ROWS);
         if rows > MOST_ROWS {
-            // A page that is shorter than was asked for means to tools that it is the last one.
+            // A page shorter than requested would mean to tools that it is the last one.
             return Err(Refusal::no(format!(
                 "Result window is too large, Offset size must be less than or equal to {MOST_ROWS}"
             )));
@@ -53,20 +53,20 @@ impl Window {
             let text = format!("Result window is too large, PageNo x Offset size must be less than or equal to {MOST_REACH}");
             return Err(Refusal::no(text));
         }
-        // The largest place is that of the last block that has places.
+        // The largest place is that of the last block with a valid place.
         let last = (i64::MAX >> 20) as u64 - 1;
         let (from, until) = (Place::first(start.min(last)).0, Place::first(end.min(last - 1) + 1).0);
         Ok(Self { from, until, newest_first: parameters.get("sort") == Some("desc"), skip, rows })
     }
 }
 
-/// A way along an index: the same query upwards and downwards, of an address, from a place, below a place, so many rows.
+/// An index scan: one query in both directions. Parameters: address, first place, end place, number of rows.
 struct Way {
     up: &'static str,
     down: &'static str,
 }
 
-/// The places of a window that `wanted` takes.
+/// Returns the places of a window for which `wanted` is true.
 async fn walk(
     site: &Site,
     way: &Way,
@@ -75,11 +75,11 @@ async fn walk(
     wanted: impl Fn(&AnyRow) -> Result<bool, DatabaseError>,
 ) -> Result<Vec<Place>, Refusal> {
     let (mut from, mut until, mut walked) = (window.from, window.until, 0);
-    // Mostly every row is wanted. Where few are, steps grow.
+    // Usually every row is wanted. Where few are, the steps grow.
     let mut step = (window.skip + window.rows).clamp(LEAST_STEP, STEP);
     let mut places = Vec::new();
     let text = if window.newest_first { way.down } else { way.up };
-    // One row more would say that there are more.
+    // A scan of exactly [`MOST_WALKED`] rows may be complete; only a further row shows that it is not.
     while walked <= MOST_WALKED {
         let query = sql(text).bind(key.to_vec()).bind(from).bind(until).bind(step as i64);
         let rows = query.fetch_all(site.database.readers()).await?;
@@ -102,7 +102,7 @@ async fn walk(
         walked += step;
         step = (2 * step).min(STEP).min((MOST_WALKED + 1).saturating_sub(walked));
     }
-    // Etherscan's word, spelt as it is there.
+    // Etherscan's message, including its spelling.
     Err(Refusal::no("Query Timeout occured. Please select a smaller result dataset"))
 }
 
@@ -164,7 +164,7 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
         let hash = parameters.hash("txhash")?;
         let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec());
         let row = row.fetch_optional(site.database.readers()).await?.ok_or(Refusal::Empty)?;
-        // Its calls are in its block, which bounds the walk along either index.
+        // The calls are in the block of the transaction, which bounds the index scan.
         let block = row.place("place")?.block();
         (window.from, window.until) = (window.from.max(Place::first(block).0), window.until.min(Place::first(block + 1).0));
         walk(site, &way, hash.as_slice(), &window, carries).await?
@@ -290,9 +290,10 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
     Ok(transfer)
 }
 
-/// The row of each place, by a text for [`AT_ONCE`] of them. Inputs, where they are answered, are so whole, so they have an end together.
+/// Reads the row of each place, with a query for [`AT_ONCE`] of them. Inputs are served whole, so their total size is
+/// limited.
 async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, Refusal> {
-    // Nothing has this place.
+    // No row has this place.
     const NONE: Place = Place(-1);
     let mut rows = Vec::with_capacity(places.len());
     let mut bytes = 0;
@@ -322,7 +323,7 @@ fn seconds(row: &AnyRow) -> Result<String, DatabaseError> {
     Ok((row.number("time_ms")? / 1_000).to_string())
 }
 
-/// In small letters, as Etherscan writes them; empty for none.
+/// Formats an address in lower case, as Etherscan does; empty for `None`.
 fn small(address: Option<Address>) -> String {
     address.map(|address| format!("{address:#x}")).unwrap_or_default()
 }

@@ -1,48 +1,49 @@
-//! Which numbers a node is asked for next. Pure: it is told what came, and says what to ask.
+//! Decides which numbers to request from the node next. Pure: does no I/O.
 //!
-//! Under Mahi-Mahi everything has one number, its round. Under Autobahn `corniche_getDag` counts several things by numbers that have
-//! nothing to do with each other: slots, and cars of each lane, whose owner may be slower than the others or stand still. Each of these is a
-//! strand with an end of its own. A node answers for one stretch of numbers at a time, so what lies close together is asked for together.
+//! Under Mahi-Mahi everything has one number, the round. Under Autobahn `corniche_getDag` uses one range of numbers for
+//! unrelated sequences: slots, and the cars of each lane. The owner of a lane may be slower than others, or stop. Each
+//! sequence is a strand with its own end. A response covers one range of numbers, so nearby numbers share a request.
 
 use super::{Strand, believed::HIGHEST};
 use corniche_api::{Dag, SlotStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers of one request at most. A node with many validators answers fewer.
+/// Most numbers in one request. A node with many validators allows fewer.
 pub const AT_ONCE: u64 = 64;
 
-/// Requests of one look while there is more to catch up with.
+/// Most requests of one poll while catching up.
 const PASS_AT_ONCE: usize = 16;
 
-/// Stretches of one look that are asked for because something unknown may be there. A lane may be so far behind all others that nothing else
-/// comes by it.
+/// Most extra ranges of one poll for strands that may have unknown entries. A lane may be so far behind all others that
+/// no other range includes its numbers.
 const BEHIND_AT_ONCE: usize = 4;
 
-/// What is so far behind the end still changes: a slow validator's vertex comes late.
+/// Distances behind the end within which entries still change: vertices of slow validators arrive late.
 const LATE_ROUNDS: u64 = 31;
 const LATE_CARS: u64 = 7;
 
-/// Above the end so much is asked for as well, for it will have grown.
+/// Distance beyond the end that is requested as well, because the end will have moved.
 const AHEAD: u64 = 32;
 
-/// What is undecided so far behind the end is asked for no more: the node let go what it had to say of it.
+/// Distance behind the end beyond which undecided entries are no longer requested, because the node has dropped them.
 const GIVEN_UP: u64 = 512;
 
-/// Of so many looks one asks for what is undecided further back.
+/// One poll in this many requests older undecided entries.
 const OPEN_EVERY: u64 = 8;
 
-/// See the module.
+/// State of the requests; see the module.
 #[derive(Debug)]
 pub struct Asking {
     lanes: bool,
     keep: u64,
     newest: u64,
     ends: BTreeMap<Strand, u64>,
-    /// Rounds, or slots, whose verdicts are not known, or not the commits that these led to.
+    /// Rounds or slots whose verdicts, or the commits of these, are not known yet.
     open: BTreeSet<u64>,
-    /// Whether this node says which commit a slot led to.
+    /// `true` if this node reports the commit of a slot.
     tells_commits: bool,
-    /// A walk over all numbers, which finds what the ends pass over. The first one is done at once, and the only one without lanes.
+    /// Next number of a walk over all numbers, which finds entries that the ends miss. The first walk runs at full
+    /// speed. Without lanes it is the only one.
     walk: u64,
     catching_up: bool,
     width: u64,
@@ -50,10 +51,10 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// `newest` is the node's newest number, `ends` is what was kept before. No more than `keep` numbers are asked for.
+    /// Starts from the node's newest number and the stored ends. At most `keep` numbers are requested.
     pub fn new(lanes: bool, keep: u64, newest: u64, ends: BTreeMap<Strand, u64>) -> Self {
         let newest = newest.min(HIGHEST);
-        // What was kept of numbers that the node does not have says nothing of where it is.
+        // A stored end above the node's newest number gives no hint where the strand is now.
         let known = ends.values().map(|end| if *end > newest { 0 } else { end.saturating_sub(GIVEN_UP) });
         let first = known.min().unwrap_or(0);
         let walk = first.max((newest + 1).saturating_sub(keep)).min(newest);
@@ -72,41 +73,41 @@ impl Asking {
         }
     }
 
-    /// The highest number of a strand.
+    /// Returns the highest number of a strand.
     pub fn end(&self, strand: Strand) -> Option<u64> {
         self.ends.get(&strand).copied()
     }
 
-    /// The first number of a strand that is kept.
+    /// Returns the lowest number of a strand that is kept.
     pub fn first_kept(&self, strand: Strand) -> u64 {
         self.end(strand).map_or(0, |end| (end + 1).saturating_sub(self.keep))
     }
 
-    /// The last one. Above it is what a node said that has other numbers now.
+    /// Returns the highest number of a strand that is kept. Entries above it are from a node with another numbering.
     pub fn last_kept(&self, strand: Strand) -> u64 {
         self.end(strand).map_or(u64::MAX, |end| end.saturating_add(self.keep))
     }
 
-    /// Whether there is more at once.
+    /// Returns `true` if there is more to request at once.
     pub fn is_catching_up(&self) -> bool {
         self.catching_up
     }
 
-    /// A node refused so many numbers at once. False: it can be asked for no fewer.
+    /// Halves the width of requests after the node rejected one. Returns `false` if it is 1 already.
     pub fn narrower(&mut self) -> bool {
         let may = self.width > 1;
         self.width = (self.width / 2).max(1);
         may
     }
 
-    /// No answer came for what begins here: it is asked for again.
+    /// Schedules the numbers from here on again, because no response came.
     pub fn again(&mut self, from: u64) {
         if self.catching_up || !self.lanes {
             (self.walk, self.catching_up) = (self.walk.min(from), true);
         }
     }
 
-    /// First and last numbers to ask for, in order.
+    /// Returns the ranges to request in this poll, in ascending order: first and last number.
     pub fn look(&mut self) -> Vec<(u64, u64)> {
         self.looks += 1;
         let mut wanted = Vec::new();
@@ -138,7 +139,7 @@ impl Asking {
         if self.lanes { LATE_CARS } else { LATE_ROUNDS }
     }
 
-    /// Stretches of the width that hold all that is wanted and that the node may have.
+    /// Returns ranges of the allowed width that cover all wanted numbers, up to the node's newest.
     fn cover(&self, mut wanted: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
         wanted.sort_unstable();
         let mut stretches: Vec<(u64, u64)> = Vec::new();
@@ -155,14 +156,14 @@ impl Asking {
         stretches
     }
 
-    /// What the node answered for a stretch, as far as it is believed.
+    /// Processes a validated response.
     pub fn told(&mut self, dag: &Dag) {
         let before = self.newest;
         self.newest = dag.newest_round;
         let newest = self.newest;
         let mut raise = |strand, number: u64| {
             let end = self.ends.entry(strand).or_insert(number);
-            // An end that the node does not have any more is none.
+            // An end above the node's newest number is invalid.
             *end = if *end > newest { number } else { number.max(*end) };
         };
         if self.lanes {
@@ -172,7 +173,7 @@ impl Asking {
             self.ends = BTreeMap::from([(Strand::Rounds, self.newest)]);
         }
         let end = self.end(Strand::Rounds).unwrap_or(0);
-        // No more than was asked for, whatever the node says.
+        // Bounded by the request's size, regardless of the response.
         self.open.extend((dag.from_round..=dag.to_round.min(end)).take(AT_ONCE as usize));
         self.tells_commits |= dag.slots.iter().any(|slot| slot.commit.is_some());
         for (round, known) in verdicts(dag, self.tells_commits) {
@@ -182,18 +183,18 @@ impl Asking {
         }
         self.open = self.open.split_off(&end.saturating_sub(GIVEN_UP));
         self.open.retain(|number| *number <= end);
-        // More came at once than a look reaches: nothing between is left out.
+        // The end moved further than one poll covers: the walk fetches the gap.
         if !self.lanes && !self.catching_up && self.newest > before + AHEAD {
             (self.walk, self.catching_up) = (before, true);
         }
         if self.catching_up {
-            // However far the node says that it is.
+            // Bounded by `keep`, regardless of the node's newest number.
             self.walk = self.walk.max((self.newest + 1).saturating_sub(self.keep));
         }
     }
 }
 
-/// Rounds, or slots, of which something is known, and whether that is all.
+/// Returns the rounds or slots with known verdicts, and whether nothing about them is missing.
 fn verdicts(dag: &Dag, with_commits: bool) -> BTreeMap<u64, bool> {
     let mut verdicts = BTreeMap::new();
     for slot in &dag.slots {

@@ -1,18 +1,19 @@
-//! What of an answer is taken. A node may say anything; what is taken is written, and decides what is asked for next. Pure.
+//! Validates responses about the DAG before they are stored. A node may send anything, and stored data decides about
+//! the next requests. Pure.
 
 use corniche_api::Dag;
 
-/// Numbers above this are no engine's. Sums of those below it fit where numbers are held.
+/// Largest valid number. Sums of two such numbers fit into the integers that hold them.
 pub const HIGHEST: u64 = 1 << 62;
 
-/// More validators than any committee has, each of which would be a lane.
+/// Most validators, each of which may be a lane. No committee is larger.
 const MOST_VALIDATORS: u64 = 1_024;
 
 /// Most parents of a proposal, and most characters of a reason.
 const MOST_PARENTS: usize = 1_024;
 const MOST_WHY: usize = 256;
 
-/// What a node answered for these numbers, as far as it is about them and about a committee of so many.
+/// Reduces a response to entries with requested numbers and validators of this committee.
 pub fn believable(mut dag: Dag, (from, to): (u64, u64), validators: u64) -> Dag {
     let validators = validators.min(MOST_VALIDATORS);
     dag.newest_round = dag.newest_round.min(HIGHEST);
@@ -33,7 +34,7 @@ pub fn believable(mut dag: Dag, (from, to): (u64, u64), validators: u64) -> Dag 
     dag
 }
 
-/// Who may have signed: validators that there are, each once.
+/// Removes duplicate and unknown validators from a list of signers.
 pub fn distinct(signers: &mut Vec<u64>, validators: u64) {
     signers.retain(|signer| *signer < validators);
     signers.sort_unstable();

@@ -1,46 +1,47 @@
-//! When the node is asked for its DAG. Pure: time is an argument.
+//! Decides when to poll the node's DAG. Pure: time is an argument.
 //!
-//! A node that tells when there is more is asked then. One that does not, is asked again and again.
+//! A node that notifies is polled after a notification, any other node at intervals.
 
 use super::super::subscription::DagNews;
 use std::time::{Duration, Instant};
 
-/// From one look to the next, of a node that does not tell.
+/// Pause between polls without a subscription.
 const UNTOLD: Duration = Duration::from_millis(500);
 
-/// The same of one that told of more. While a network works there is always more, and each answer has some hundred vertices.
+/// Pause between polls with notifications. A working network always has more, and each response has some hundred
+/// vertices.
 const TOLD: Duration = Duration::from_millis(200);
 
-/// The same of one that told of nothing: a connection may be gone without anybody's knowing.
+/// Pause between polls while there are no notifications. The connection may have failed unnoticed.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// After a refusal: a full node has no DAG.
+/// Pause after a rejection: a full node has no DAG.
 const REFUSED: Duration = Duration::from_secs(60);
 
-/// When the next look is.
+/// Time of the next poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// There is more to ask for, whatever the node tells.
+    /// There is more to request, with or without a notification.
     AtOnce,
-    /// Some time after this.
+    /// After a pause that depends on notifications.
     After(Instant),
-    /// Not before, whatever the node tells.
+    /// Not before this time, even after a notification.
     NotBefore(Instant),
 }
 
 impl Next {
-    /// There was a look, of which nothing is left to ask for. At most half of the time goes by looking: of many validators the answers
-    /// are large.
+    /// Returns the time after a complete poll. At least as much time passes between polls as the last one took, because
+    /// responses are large for a large committee.
     pub fn looked(began: Instant, ended: Instant) -> Self {
         Self::After(ended + ended.saturating_duration_since(began))
     }
 
-    /// There is nothing to look at.
+    /// Returns the time after a rejection.
     pub fn refused(now: Instant) -> Self {
         Self::NotBefore(now + REFUSED)
     }
 
-    /// Whether it is time.
+    /// Returns `true` if a poll is due.
     pub fn is_due(self, now: Instant, news: DagNews) -> bool {
         let pause = match news {
             DagNews::NotTold => UNTOLD,

@@ -1,23 +1,23 @@
-//! A round as it is kept, and how two tellings of it become one.
+//! A stored round, and how two reports of it are merged.
 
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use serde::{Deserialize, Serialize};
 
-/// Proposals of one validator that are kept: two show that it contradicts itself, and a node may make up any number.
+/// Most proposals of one validator in a round. Two prove equivocation; a faulty node may send any number.
 const MOST_OF_AN_AUTHOR: usize = 4;
 
-/// A round; under Autobahn only the slot of that number, for cars have numbers of their own.
+/// A round. Under Autobahn only the slot of that number, because cars have their own numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
-    /// Proposals, by author.
+    /// Proposals, sorted by author.
     pub vertices: Vec<DagVertex>,
-    /// Leader slots, by rank.
+    /// Leader slots, sorted by rank.
     pub slots: Vec<LeaderSlot>,
 }
 
 impl Round {
-    /// Takes over what another telling of the round says. A node forgets what is old and may have let things go, so nothing that is
-    /// known goes away; a verdict is final, and what was heard first is when it happened.
+    /// Merges another report of this round. A node drops old events and may have lost some, so known facts are never
+    /// removed. Verdicts are final, and the first reported time is kept.
     pub fn absorb(&mut self, other: Self) {
         for vertex in other.vertices {
             let of_author = self.vertices.iter().filter(|known| known.author == vertex.author).count();
@@ -31,7 +31,7 @@ impl Round {
         for slot in other.slots {
             match self.slots.iter_mut().find(|known| known.rank == slot.rank) {
                 Some(known) if known.status == SlotStatus::Undecided => *known = slot,
-                // Decided long before its turn, and told a moment before who signed.
+                // The commit and the signers may be reported later than the verdict.
                 Some(known) => {
                     known.commit = known.commit.or(slot.commit);
                     signed(&mut known.voters, slot.voters);
@@ -44,7 +44,7 @@ impl Round {
     }
 }
 
-/// The same vertex, told twice.
+/// Merges another report of the same vertex.
 pub fn merge(known: &mut DagVertex, told: DagVertex) {
     known.proposed_ms = known.proposed_ms.or(told.proposed_ms);
     known.accepted_ms = known.accepted_ms.or(told.accepted_ms);
@@ -52,7 +52,7 @@ pub fn merge(known: &mut DagVertex, told: DagVertex) {
     signed(&mut known.holders, told.holders);
 }
 
-/// Who signed, unless that is known.
+/// Sets the signers unless they are known.
 fn signed(known: &mut Vec<u64>, told: Vec<u64>) {
     if known.is_empty() {
         *known = told;

@@ -1,4 +1,4 @@
-//! The lane against a node that is played: it numbers as it likes, forgets, restarts, refuses.
+//! Tests of the lane with a simulated node that chooses its numbers, forgets, restarts and rejects requests.
 
 use super::*;
 use crate::{database::Database, indexer::subscription::DagNews};
@@ -7,15 +7,15 @@ use corniche_api::{LeaderSlot, SlotStatus};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// What the node knows, and how it refuses.
+/// Data of the simulated node, and how it rejects requests.
 #[derive(Default)]
 struct Told {
     vertices: Vec<DagVertex>,
     slots: Vec<LeaderSlot>,
     full_node: bool,
-    /// Vertices of one answer at most.
+    /// Most vertices in one response.
     most: usize,
-    /// What it says instead.
+    /// Modifies its responses.
     twist: Option<fn(&mut Dag)>,
     asked: usize,
 }
@@ -92,7 +92,7 @@ pub(super) fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
     }
 }
 
-/// A node, a database and the lane between them.
+/// A simulated node, a database and the lane between them.
 struct Stage {
     told: Arc<Mutex<Told>>,
     node: Node,
@@ -125,7 +125,7 @@ impl Stage {
         change(&mut self.told.lock().unwrap());
     }
 
-    /// So many looks, without the pauses.
+    /// Polls this many times, without pauses.
     async fn looks(&mut self, looks: usize) {
         for _ in 0..looks {
             self.lane.next_look = Next::AtOnce;
@@ -133,13 +133,13 @@ impl Stage {
         }
     }
 
-    /// A look if it is time.
+    /// Polls if it is time.
     async fn turn(&mut self) {
         let Self { node, connection, standing, news, lane, .. } = self;
         lane.follow(node, connection, &Live::default(), standing, news).await.unwrap();
     }
 
-    /// The explorer ends and begins again.
+    /// Restarts the explorer.
     fn restart(&mut self) {
         self.lane = Lane::new(self.lane.keep);
         self.lane.introduced(self.engine, 4);
@@ -213,7 +213,7 @@ async fn an_explorer_that_was_away_goes_on_where_it_stopped() {
     assert!(open.is_empty(), "{} verdicts were missed", open.len());
 }
 
-/// A slot may stay undecided while hundreds of rounds pass.
+/// A slot may stay undecided for hundreds of rounds.
 #[tokio::test]
 async fn a_late_verdict_is_not_missed() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
@@ -227,7 +227,7 @@ async fn a_late_verdict_is_not_missed() {
     assert_eq!(stage.rounds().await[&5].slots[0].status, SlotStatus::Skipped);
 }
 
-/// A slot that is decided waits for those before it; which commit it is comes later.
+/// A decided slot waits for earlier slots; its commit is reported later.
 #[tokio::test]
 async fn a_commit_that_comes_long_after_its_verdict_is_not_missed() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
@@ -244,7 +244,7 @@ async fn a_commit_that_comes_long_after_its_verdict_is_not_missed() {
     assert_eq!((round_of(50).await, round_of(51).await, round_of(3_001).await), (Some(5), None, None));
 }
 
-/// Verdicts are all that a node of another version tells: it is not asked for more, look after look.
+/// A node of another version reports only verdicts. It must not be asked for commits repeatedly.
 #[tokio::test]
 async fn a_node_that_tells_no_commits_is_not_asked_for_them() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
@@ -262,7 +262,7 @@ async fn what_the_node_forgot_or_let_go_stays_here() {
     stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
     stage.looks(2).await;
     let before = stage.rounds().await;
-    // Its ring was cut off within round 15, and what it says of round 16 after a restart is less.
+    // The node's ring buffer now starts within round 15, and after a restart it knows less about round 16.
     stage.tell(|told| {
         told.vertices.retain(|vertex| vertex.round > 15 || vertex.round == 15 && vertex.author > 1);
         told.slots.retain(|slot| slot.round > 15);
@@ -343,7 +343,7 @@ async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
     assert!(stage.standing.now().no_dag.unwrap().contains("a full node orders nothing"));
 }
 
-/// What came before a look is no reason for the next one; what the lane did not look at is.
+/// A notification before a poll does not trigger another one. A notification that the lane did not act on does.
 #[tokio::test]
 async fn a_look_is_for_what_was_told_before_it() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
@@ -358,7 +358,7 @@ async fn a_look_is_for_what_was_told_before_it() {
     assert_eq!((stage.news.dag(), stage.told.lock().unwrap().asked), (DagNews::Grew, asked));
 }
 
-/// Lanes are as long as their owners are quick, and slots have numbers of their own.
+/// The length of a lane depends on the speed of its owner, and slots have their own numbers.
 #[tokio::test]
 async fn every_lane_is_followed_to_its_own_end() {
     let mut stage = Stage::set(AUTOBAHN, 20_000).await;
@@ -373,7 +373,7 @@ async fn every_lane_is_followed_to_its_own_end() {
         lengths.into_iter().map(|(lane, length)| (lane, (1..=length).collect())).collect()
     };
     assert_eq!(stage.cars().await, whole(lengths));
-    // Everything moves on, each at its pace; lane 3, which stood still, as well.
+    // Everything advances at its own pace, including lane 3, which had stopped.
     let lengths = [(0, 310), (1, 41), (2, 930), (3, 9)];
     stage.tell(|told| {
         told.vertices =
@@ -386,7 +386,7 @@ async fn every_lane_is_followed_to_its_own_end() {
     assert!(stage.rounds().await.values().all(|round| round.vertices.is_empty()));
 }
 
-/// The node let go more events than a look reaches, or a lane was away.
+/// The node dropped more events than a poll covers, or the owner of a lane was offline.
 #[tokio::test]
 async fn a_gap_in_a_lane_is_stepped_over() {
     let mut stage = Stage::set(AUTOBAHN, 20_000).await;
@@ -400,7 +400,7 @@ async fn a_gap_in_a_lane_is_stepped_over() {
     assert_eq!(stage.cars().await[&0], (1..=50).chain(400..=420).collect::<Vec<_>>());
 }
 
-/// Nothing of it is left out, and much is added that cannot be.
+/// Keeps all entries and adds many impossible ones.
 fn lie(dag: &mut Dag) {
     (dag.from_round, dag.to_round, dag.newest_round) = (0, u64::MAX, u64::MAX);
     dag.slots.iter_mut().for_each(|slot| slot.commit = Some(u64::MAX));
@@ -466,7 +466,7 @@ fn a_proposer_that_says_something_else_each_time_takes_no_more_room() {
     assert_eq!(round.vertices.iter().map(|vertex| vertex.author).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
 }
 
-/// Its owner is slow, or was away from the beginning on.
+/// Its owner is slow, or was offline from the beginning.
 #[tokio::test]
 async fn a_lane_far_below_the_rest_is_found() {
     let mut stage = Stage::set(AUTOBAHN, 100).await;

@@ -1,4 +1,4 @@
-//! On a clock by which all times are over at once: what ends by the clock ends, and nothing else does.
+//! Tests with a clock on which every timeout expires at once. Everything that has a timeout ends; nothing else does.
 
 use super::*;
 use axum::{
@@ -40,20 +40,20 @@ impl Timer for Hurried {
     }
 }
 
-/// The connection of somebody who says this, with room for so many bytes on the way.
+/// Opens a connection that sends `says`, with a buffer of `room` bytes.
 async fn connection(says: &str, room: usize, router: Router) -> (DuplexStream, BoxFuture<'static, ()>) {
     let (mut near, far) = duplex(room);
     near.write_all(says.as_bytes()).await.unwrap();
     (near, Box::pin(attend(far, (Ipv4Addr::LOCALHOST, 1).into(), router, Arc::default(), Hurried)))
 }
 
-/// Whether it is over, without waiting for anything from outside.
+/// Returns `true` if the connection is closed, without waiting for external events.
 async fn is_over(connection: &mut BoxFuture<'static, ()>) -> bool {
     for _ in 0..16 {
         if poll!(&mut *connection).is_ready() {
             return true;
         }
-        // What a task may do at a time is counted.
+        // Yields, because the runtime limits the work of a task between two yields.
         yield_now().await;
     }
     false
@@ -131,7 +131,7 @@ async fn an_address_has_so_many_connections() {
     let served = tokio::spawn(serve(listener, here(), Vec::new()));
     let ask = async |mut socket: TcpStream| {
         let mut answer = String::new();
-        // Who is put out may find that it cannot write, or that there is nothing to read.
+        // A rejected client may fail to write, or find nothing to read.
         let _ = socket.write_all(b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").await;
         let _ = socket.read_to_string(&mut answer).await;
         answer

@@ -4,19 +4,19 @@ import { InterfaceError, readAbi } from '../abi.ts';
 import { VerificationError, interfaceOf, type VerifierSource } from '../verifier.ts';
 import type { AnyClient } from './request.ts';
 
-/** The most bytes of code that are looked at. */
+/** Most bytes of code that are read. */
 const MOST_CODE_BYTES = 1 << 20;
 
 export interface ContractAbiParameters {
   address: Address;
   blockNumber?: bigint;
-  /** Where `verifier.wasm` is, where it is not found by itself: it unpacks the code. */
+  /** Location of `verifier.wasm`, which decompresses the code; only necessary if it is not found automatically. */
   module?: VerifierSource;
 }
 
 /**
- * The ABI that a contract carries in its own code. `null`: there is no code, or it carries none. It says what its author wants: a name in it
- * proves nothing. Throws an `InterfaceError` when what it carries is no ABI.
+ * Returns the ABI in a contract's code; `null` if there is no code or it contains no ABI. The author may have written
+ * anything, so its names prove nothing. Throws an `InterfaceError` if the ABI is invalid.
  *
  * @example
  * const abi = await client.contractAbi({ address });

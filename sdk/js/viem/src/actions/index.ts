@@ -32,11 +32,11 @@ const actions = {
 
 type Bound<F> = F extends (client: AnyClient, ...parameters: infer P) => infer R ? (...parameters: P) => R : never;
 
-/** What `cornicheActions` adds to a client. */
+/** The actions that `cornicheActions` adds to a client. */
 export type CornicheActions = { [A in keyof typeof actions]: Bound<(typeof actions)[A]> };
 
 /**
- * The `corniche_` methods as actions of a client.
+ * Returns the `corniche_` methods as actions for a client.
  *
  * @example
  * const client = createPublicClient({ chain, transport: http() }).extend(cornicheActions());

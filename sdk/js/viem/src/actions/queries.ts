@@ -22,8 +22,8 @@ import {
 import { ask, blockId, type AnyClient, type BlockParameter } from './request.ts';
 
 /**
- * The newest executed block and the newest certified one (`corniche_getHeads`). The blocks themselves are viem's
- * `getBlock({ blockTag: 'latest' })` and `getBlock({ blockTag: 'finalized' })`.
+ * Returns the newest executed block and the newest certified one (`corniche_getHeads`). For the blocks themselves use
+ * viem's `getBlock({ blockTag: 'latest' })` and `getBlock({ blockTag: 'finalized' })`.
  *
  * @example
  * const { executed, certified } = await client.getHeads();
@@ -31,7 +31,8 @@ import { ask, blockId, type AnyClient, type BlockParameter } from './request.ts'
 export const getHeads = async (client: AnyClient): Promise<Heads> => formatHeads(await ask(client, 'corniche_getHeads'));
 
 /**
- * Where a transaction stands or how it left, and since when (`corniche_getTransactionStatus`). `null`: the node does not know of it.
+ * Returns the status of a transaction with times (`corniche_getTransactionStatus`); `null` if the node does not know
+ * it.
  *
  * @example
  * const status = await client.getTransactionStatus({ hash });
@@ -43,8 +44,8 @@ export async function getTransactionStatus(client: AnyClient, { hash }: { hash: 
 }
 
 /**
- * The certificate that makes a block final, which may be a later block's (`corniche_getCertificate`). `null`: there is none yet. Nothing of
- * it is checked here; a `Verifier` does that.
+ * Returns the certificate that makes a block final, which may be that of a later block (`corniche_getCertificate`);
+ * `null` before it exists. The certificate is not checked; use a `Verifier` for that.
  *
  * @example
  * const certificate = await client.getCertificate({ blockNumber: 7n });
@@ -55,7 +56,8 @@ export async function getCertificate(client: AnyClient, block: BlockParameter = 
 }
 
 /**
- * How a block was ordered and what was skipped (`corniche_getOrdering`). `null`: there is no such block, or it is block 0.
+ * Returns the ordering of a block and its skipped transactions (`corniche_getOrdering`). `null` for block 0 and for
+ * unknown blocks.
  *
  * @example
  * const ordering = await client.getOrdering({ blockNumber: 7n });
@@ -66,7 +68,7 @@ export async function getOrdering(client: AnyClient, block: BlockParameter = {})
 }
 
 /**
- * Who orders and signs, and how many signatures make a certificate (`corniche_getValidators`).
+ * Returns the committee, and the number of signatures of a certificate (`corniche_getValidators`).
  *
  * @example
  * const { validators, quorum } = await client.getValidators();
@@ -75,18 +77,18 @@ export const getValidators = async (client: AnyClient): Promise<Validators> =>
   formatValidators(await ask(client, 'corniche_getValidators'));
 
 /**
- * The node and whom it is connected with: version, validator, round trip (`corniche_getPeers`).
+ * Returns the node and its peers: version, validator, round trip (`corniche_getPeers`).
  *
  * @example
  * const { own, peers } = await client.getPeers();
  */
 export const getPeers = async (client: AnyClient): Promise<Peers> => formatPeers(await ask(client, 'corniche_getPeers'));
 
-/** Rounds from and to, both counted, or the newest so many. */
+/** A range of rounds, both ends included, or the number of newest rounds. */
 export type DagParameters = { fromRound: bigint; toRound: bigint } | { latest: number };
 
 /**
- * What a validator's ordering did lately (`corniche_getDag`). A full node refuses.
+ * Returns a validator's consensus DAG (`corniche_getDag`). A full node rejects this.
  *
  * @example
  * const { vertices } = await client.getDag({ latest: 10 });
@@ -100,8 +102,8 @@ export async function getDag(client: AnyClient, rounds: DagParameters): Promise<
 }
 
 /**
- * What running a block took on this node (`corniche_getExecution`), which is no fact of the chain. `null`: there is no such block, or the
- * node keeps nothing of it any more.
+ * Returns the execution statistics of a block on this node, which are not part of the chain (`corniche_getExecution`).
+ * `null` for unknown blocks, and for old ones that the node has dropped.
  *
  * @example
  * const execution = await client.getExecution({ blockNumber: 7n });
@@ -112,7 +114,7 @@ export async function getExecution(client: AnyClient, block: BlockParameter = {}
 }
 
 /**
- * What the node's execution did since it started (`corniche_getStatistics`).
+ * Returns the node's execution statistics since it started (`corniche_getStatistics`).
  *
  * @example
  * const { executed, adopted } = await client.getStatistics();

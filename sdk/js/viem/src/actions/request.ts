@@ -2,10 +2,10 @@ import { numberToHex, type Account, type Chain, type Client, type EIP1193Request
 import type { BlockId, Methods } from '../rpc.ts';
 import type { CornicheRpcSchema } from '../schema.ts';
 
-/** Any client of viem's. */
+/** Any viem client. */
 export type AnyClient = Client<Transport, Chain | undefined, Account | undefined>;
 
-/** A block: the newest executed one unless it says another. */
+/** A block; by default the newest executed one. */
 export type BlockParameter =
   | { blockNumber?: bigint; blockHash?: never; blockTag?: never }
   | { blockHash: Hash; blockNumber?: never; blockTag?: never }
@@ -14,7 +14,7 @@ export type BlockParameter =
 export const blockId = ({ blockNumber, blockHash, blockTag }: BlockParameter): BlockId =>
   blockHash ?? (blockNumber === undefined ? (blockTag ?? 'latest') : numberToHex(blockNumber));
 
-/** A `corniche_` method by the transport of the client. */
+/** Calls a `corniche_` method over the client's transport. */
 export function ask<M extends CornicheRpcSchema[number]['Method']>(
   client: AnyClient,
   method: M,

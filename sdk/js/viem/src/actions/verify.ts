@@ -4,22 +4,22 @@ import { VerificationError, type FinalHeader, type ProvenAccount, type Verifier 
 import { getCertificate, getHeads } from './queries.ts';
 import type { AnyClient } from './request.ts';
 
-/** The most blocks between the one in question and the certificate's. */
+/** Most headers between a block and the certified descendant. */
 const LONGEST_CHAIN = 4_096n;
 
-/** Headers asked for at a time. */
+/** Headers that are requested concurrently. */
 const AT_ONCE = 32;
 
 export interface VerifyBlockParameters {
-  /** Who knows the genesis. */
+  /** Verifier with the chain's genesis. */
   verifier: Verifier;
-  /** The block; the newest one that the node says is certified. */
+  /** Number of the block; by default that of the node's newest certified block. */
   blockNumber?: bigint;
 }
 
 /**
- * A block's header, once it is known to be final: the certificate and the headers between are asked for and checked here. `null`: there is no
- * certificate yet. Throws a `VerificationError` when what the node says does not hold.
+ * Returns a block's header after verifying that it is final: fetches the certificate and the headers between, and
+ * checks them. `null` if the block has no certificate yet. Throws a `VerificationError` if a check fails.
  *
  * @example
  * const verifier = await Verifier.open(genesis);
@@ -55,8 +55,8 @@ export interface VerifyAccountParameters extends VerifyBlockParameters {
 }
 
 /**
- * What an account and its slots hold in a block that is final, every value of it shown. A node has proofs for its newest 256 blocks. `null`:
- * there is no certificate yet. Throws a `VerificationError` when what the node says does not hold.
+ * Returns an account and its slots at a final block, all values verified. A node has proofs for its newest 256 blocks.
+ * `null` if the block has no certificate yet. Throws a `VerificationError` if a check fails.
  *
  * @example
  * const proven = await client.verifyAccount({ verifier, address });
@@ -71,7 +71,7 @@ export async function verifyAccount(
   return { ...verifier.account({ stateRoot: header.stateRoot, address, slots, proof }), header };
 }
 
-/** A method whose answer is handed on as it is. */
+/** Calls a method and returns its result unchanged. */
 function request<Answer>(client: AnyClient, method: string, ...params: unknown[]): Promise<Answer> {
   return (client.request as unknown as (request: { method: string; params: unknown[] }) => Promise<Answer>)({ method, params });
 }

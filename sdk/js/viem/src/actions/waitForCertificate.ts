@@ -5,11 +5,11 @@ import { getCertificate, getTransactionStatus } from './queries.ts';
 import type { AnyClient } from './request.ts';
 
 export type WaitForCertificateParameters = {
-  /** Milliseconds between two looks; the client's. */
+  /** Polling interval in milliseconds; by default that of the client. */
   pollingInterval?: number;
-  /** Milliseconds until it fails with a `CertificateTimeoutError`; 30 seconds. */
+  /** Timeout in milliseconds, after which it throws a `CertificateTimeoutError`; 30 seconds by default. */
   timeout?: number;
-  /** Ends the waiting, with the signal's reason. */
+  /** Cancels the wait with the signal's reason. */
   signal?: AbortSignal;
 } & (
   | { /** A transaction. */ hash: Hash; blockNumber?: never; blockHash?: never }
@@ -18,10 +18,10 @@ export type WaitForCertificateParameters = {
 );
 
 /**
- * Waits until a transaction or a block is final, and answers the certificate that says so. A transaction that was executed and reverted is
- * final as well: its receipt tells. One that the node does not know is waited for.
+ * Waits until a transaction or a block is final, and returns its certificate. A reverted transaction becomes final as
+ * well; see its receipt. Also waits for a transaction that the node does not know.
  *
- * Fails with a `TransactionDroppedError`, a `TransactionReplacedError` or a `CertificateTimeoutError`.
+ * Throws a `TransactionDroppedError`, a `TransactionReplacedError` or a `CertificateTimeoutError`.
  *
  * @example
  * const hash = await wallet.sendTransaction({ to, value });
@@ -59,7 +59,7 @@ async function ofTransaction(client: AnyClient, hash: Hash): Promise<Certificate
 
 function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
-    // It may have come while the node was asked.
+    // The signal may have been aborted during the request.
     signal?.throwIfAborted();
     const stop = () => {
       clearTimeout(timer);
