@@ -138,7 +138,7 @@ fn try_out(nodes: &mut Nodes, rules: &'static ProtocolRules, idea: &Idea) -> Out
     Outcome { frozen, deployment, cold: cold.per_gas(), warm: warm.per_gas() }
 }
 
-/// Returns the cheapest of several runs, excluding the first.
+/// Returns the cheapest of `times + 1` runs. Gas and outcome of all runs must be equal.
 fn run(bench: &Bench, idea: &Idea, times: u32) -> (Cost, End) {
     let input = Bytes::new();
     let run = || bench.run(Some(SUBJECT), &input, idea.gas);
