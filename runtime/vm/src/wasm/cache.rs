@@ -91,7 +91,7 @@ impl Recent {
             entries.by_use.remove(&used);
             entries.bytes -= old.bytes();
         }
-        // The newest stays, whatever its size.
+        // The newest stays, even if it exceeds the capacity.
         while entries.bytes > self.capacity_bytes && entries.by_use.len() > 1 {
             let Some((_, oldest)) = entries.by_use.pop_first() else { break };
             let Some((used, old)) = entries.by_hash.get_mut(&oldest) else { continue };
