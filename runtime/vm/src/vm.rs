@@ -54,13 +54,13 @@ impl Vm {
         self.for_calls.suppose(schedule(gas_version)?, code, gas)
     }
 
-    /// Compiles an account's code unless its artefact is stored. Returns true if it compiled. A node calls it for all
-    /// code of the state before it votes, so that no block waits for the compiler.
+    /// Compiles an account's code unless its artefact is stored. Returns true if it compiled. A node calls it for all code of the state
+    /// before it votes, so that no block waits for the compiler.
     pub fn compile_ahead(&self, gas_version: u8, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {
         self.for_calls.compile_ahead(schedule(gas_version)?, code_hash, stored_code)
     }
 
-    /// Permit for work outside of blocks; an error if too much of it is running.
+    /// For work beside blocks. `Err`: busy.
     pub(crate) fn call_permit(&self) -> Result<Box<dyn Send>, End> {
         self.machine.call_permit().ok_or_else(|| End::Fault(Fault("too many calls at once; try again".into())))
     }

@@ -15,14 +15,14 @@ pub(crate) const WARM_DEPTH: u32 = 32;
 
 #[derive(Default)]
 pub(crate) struct WarmCode {
-    /// Sorted by last start, newest last.
+    /// By their last start, the newest last.
     ran: Vec<B256>,
-    /// Codes of the open frames, outermost first.
+    /// Of open frames, the outermost first.
     runs: Vec<B256>,
 }
 
 impl WarmCode {
-    /// Returns the state of a code for a start at this depth; 0 is the outermost frame.
+    /// What a start at this depth, 0 for the outermost frame, finds.
     pub fn readiness(&self, code: &B256, depth: u32) -> Readiness {
         if depth >= WARM_DEPTH || !self.ran.contains(code) {
             Readiness::Cold
@@ -33,7 +33,7 @@ impl WarmCode {
         }
     }
 
-    /// Records the start of a frame with this code.
+    /// A frame of it starts.
     pub fn starts(&mut self, code: B256) {
         self.runs.push(code);
         match self.ran.iter().position(|known| *known == code) {

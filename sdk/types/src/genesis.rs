@@ -26,7 +26,7 @@ pub struct Genesis {
     pub timestamp_ms: TimestampMs,
     /// Minimum time between two blocks in ms; 0 closes a block at each non-empty commit.
     pub block_ms: u64,
-    /// Maximum sum of the gas limits of one block's transactions.
+    /// Gas that the declared limits of one block's transactions may sum up to.
     pub block_gas_limit: u64,
     /// Maximum bytes of one proposer's batch.
     pub batch_bytes: u32,

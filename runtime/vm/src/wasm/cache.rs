@@ -53,7 +53,7 @@ pub(super) struct Recent {
 #[derive(Default)]
 struct Entries {
     by_hash: BTreeMap<B256, (u64, CompiledContract)>,
-    /// Hash by last use; the first is evicted next.
+    /// Last use to hash; the first is the next to go.
     by_use: BTreeMap<u64, B256>,
     uses: u64,
     bytes: usize,
@@ -75,7 +75,7 @@ impl Recent {
         Some(contract.clone())
     }
 
-    /// Like [`get`](Self::get), without counting as a use.
+    /// The same without counting as a use.
     pub fn peek(&self, hash: &B256) -> Option<CompiledContract> {
         let entries = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         entries.by_hash.get(hash).map(|(_, contract)| contract.clone())
@@ -95,8 +95,7 @@ impl Recent {
         while entries.bytes > self.capacity_bytes && entries.by_use.len() > 1 {
             let Some((_, oldest)) = entries.by_use.pop_first() else { break };
             let Some((used, old)) = entries.by_hash.get_mut(&oldest) else { continue };
-            // Runs on kept instances do not access this cache. They only set a flag, which saves the contract from one
-            // eviction.
+            // Runs on waiting instances do not come by here: they only leave a sign, which is good for one more round.
             if oldest == hash || old.take_sign_of_use() {
                 entries.uses += 1;
                 *used = entries.uses;

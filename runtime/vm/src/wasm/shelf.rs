@@ -71,12 +71,12 @@ impl Shelf {
         }
     }
 
-    /// Returns an idle instance of this contract from this thread's board.
+    /// An instance of this contract, as new, from this thread's board.
     pub fn take(&self, id: &B256) -> Option<Box<Instance>> {
         self.board().start(id)
     }
 
-    /// Returns the contract, if this thread's board has it.
+    /// The contract, if this thread's board has it.
     pub fn contract(&self, id: &B256) -> Option<CompiledContract> {
         let row = self.board();
         row.codes.iter().find(|code| code.contract.id() == id).map(|code| code.contract.clone())
@@ -138,7 +138,7 @@ impl Row {
         self.codes.iter().rposition(|code| code.contract.id() == id)
     }
 
-    /// Records a start of the contract as the newest; returns an idle instance, if any.
+    /// The contract's start is the newest; answers an instance if one waits.
     fn start(&mut self, id: &B256) -> Option<Box<Instance>> {
         let at = self.position(id)?;
         self.codes[at..].rotate_left(1);
