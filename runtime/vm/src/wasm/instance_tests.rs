@@ -156,7 +156,7 @@ fn compare(wasm: &[u8], inputs: &[Vec<u8>], gas: u64) -> Result<usize, TestCaseE
     for input in inputs {
         let (again, new) = (run(&mut served, input, gas), run(&mut fresh(&contract), input, gas));
         same(&again, &new)?;
-        // Only growth prevents reuse, whatever the end of the run.
+        // Only growth prevents reuse, for every end of the run.
         if !served.renew() {
             served = fresh(&contract);
         } else {

@@ -177,7 +177,7 @@ struct Context {
     stack_global: u32,
     pages_global: u32,
     load_global: u32,
-    /// Whether memory can grow. Otherwise the price of its pages is constant.
+    /// True if memory can grow. Otherwise the price of its pages is constant.
     grows: bool,
     initial_pages: u32,
     maximum_pages: u32,
@@ -306,7 +306,7 @@ impl Context {
             .local_tee(spare);
         code.i64_const(self.schedule.load_page as i64).local_get(spare);
         code.i64_const(gas::INK_PER_LOAD_PAGE_SQUARED as i64).i64_mul().i64_add().i64_mul().global_set(self.load_global);
-        // Cannot fail here. If it does, the run is a fault, whatever the result.
+        // Cannot fail here. If it does, the run is a fault in any case.
         code.local_get(pages).memory_grow(0).i32_const(PAGES_APART as i32).i32_sub().end();
         function
     }
