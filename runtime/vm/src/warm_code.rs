@@ -4,7 +4,7 @@
 //! [`WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each until the transaction ends
 //! ([`shelf`](crate::wasm)). So every start at the warm price finds an instance, even if a transaction calls many
 //! contracts in turns. Deeply nested frames may need many instances of one code, so from depth [`WARM_DEPTH`] on every
-//! start pays the cold price. Above that depth, a start within a frame of the same code pays for an additional
+//! start pays the cold price. At lower depths, a start within a frame of the same code pays for an additional
 //! instance.
 
 use crate::host::Readiness;

@@ -211,7 +211,7 @@ fn large_data_that_is_passed_along_is_paid_at_every_step() {
     // Four copies per frame: input, argument of the nested call, its result, own result.
     let bytes = 4 * size as u64 * gas::INK_PER_HOST_BYTE / INK_PER_GAS;
     assert!(frames > 10 && frames * bytes <= gas, "{frames} frames");
-    // Unpaid bytes are not copied: the call ends immediately, whatever the bounds check would find.
+    // Unpaid bytes are not copied: the call ends immediately, before the bounds check.
     let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const -1)) i32.const 0"), b"", 1_000_000);
     assert_eq!(exit.status, ExitStatus::OutOfGas);
     let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const 70000)) i32.const 0"), b"", 100_000_000);

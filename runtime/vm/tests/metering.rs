@@ -203,7 +203,7 @@ fn moving_memory_costs_by_the_byte() {
     };
     let difference = used(60_000) - used(0);
     assert!(difference.abs_diff(60_000 * gas::INK_PER_MEMORY_BYTE) <= 2 * INK_PER_GAS, "{difference}");
-    // A million gas does not pay for 4 GiB, whatever the bounds check would find.
+    // A million gas does not pay for 4 GiB; the bounds check comes later.
     assert_eq!(World::default().run(&copy(u32::MAX), b"", 1_000_000).status, ExitStatus::OutOfGas);
     assert_eq!(World::default().run(&copy(70_000), b"", GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds));
 }

@@ -129,7 +129,7 @@ fn after_prelude(data: &[u8]) -> Option<(usize, &[u8])> {
     if head[0] != PRELUDE[0] || head[33..] != PRELUDE[33..] {
         return None;
     }
-    // A length that does not fit exceeds every data.
+    // A length that does not fit into `usize` exceeds all data.
     let length = if head[1..25].iter().all(|byte| *byte == 0) {
         u64::from_be_bytes(head[25..33].try_into().expect("eight bytes"))
     } else {
