@@ -1,4 +1,5 @@
-//! Serial against parallel, in interleaved runs of the same blocks: medians of wall time and of the CPU time of all threads.
+//! Compares serial with parallel execution in interleaved runs of equal blocks: medians of wall time and of total CPU
+//! time.
 //!
 //! ```text
 //! cargo bench -p corniche-executor --bench blocks [-- TRANSACTIONS ROUNDS]
@@ -93,7 +94,7 @@ impl Bench {
         Self { vm: Vm::new(&config, Arc::new(NoCache)).unwrap(), snapshot: state.latest(), env, keys, token }
     }
 
-    /// One transaction of each sender; `to` picks the receiver.
+    /// One transaction per sender; `to` chooses the receiver.
     fn native(&self, to: impl Fn(usize) -> Address) -> Vec<Candidate> {
         self.block(|index| TxEip1559 { value: U256::from(1), gas_limit: 21_000, ..draft(0, TxKind::Call(to(index))) })
     }
@@ -121,7 +122,7 @@ impl Bench {
     }
 }
 
-/// Threads of one run each, that count their CPU time.
+/// Starts threads for each run, and counts their CPU time.
 struct Counted {
     threads: usize,
     nanoseconds: AtomicU64,
@@ -147,7 +148,7 @@ impl Pool for Counted {
     }
 }
 
-/// Nanoseconds the calling thread has run.
+/// CPU time of the calling thread in nanoseconds.
 fn cpu() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split_whitespace().next().unwrap().parse().unwrap()
@@ -159,7 +160,7 @@ struct Cost {
     cpu: f64,
 }
 
-/// Microseconds for each transaction.
+/// Returns microseconds per transaction.
 fn cost<T>(transactions: usize, others: &AtomicU64, work: impl FnOnce() -> T) -> (Cost, T) {
     others.store(0, Ordering::Relaxed);
     let (before, start) = (cpu(), Instant::now());

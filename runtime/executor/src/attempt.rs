@@ -1,4 +1,4 @@
-//! The state as one attempt at a transaction sees it: what the block came to below its position (D1).
+//! The state as one attempt at a transaction sees it: the block's results below its position (D1).
 
 use crate::core::Core;
 use crate::mvstore::{Answer, Cells, Key};
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) struct Attempt<'c> {
     pub reader: Reader,
-    /// Everything below is final: what is read is what is, and nobody will change it.
+    /// Everything below is final, so the attempt reads final values.
     pub exact: bool,
-    /// Everything below this was final when the attempt began.
+    /// Everything below this position was final when the attempt began.
     frontier: Position,
     core: &'c Core<'c>,
     seen: Mutex<Seen>,
@@ -29,9 +29,9 @@ struct Seen {
 /// Why an attempt cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// It needs what this writer, which is lower, is about to write again.
+    /// It needs a value that this lower writer is about to write again.
     For(Position),
-    /// It needs what is final only once all below is.
+    /// It needs a value that is known only when everything below is final.
     ForFrontier,
 }
 
@@ -55,13 +55,14 @@ impl<'c> Attempt<'c> {
         !self.exact && self.core.schedule.is_stale(self.reader)
     }
 
-    /// The questions whose answers are to be checked when all below is final.
+    /// Returns the predicates to check when everything below is final.
     pub fn into_predicates(self) -> Vec<Predicate> {
         std::mem::take(&mut self.seen().predicates)
     }
 
-    /// S2: whether everything `recorded` has read is the same here. What is read is entered in the indices like any read, so the result
-    /// is taken back like any other when something changes later. One look-up for each read.
+    /// S2: returns whether everything that `recorded` has read is the same here. Every check is a normal read and
+    /// registers in the index of readers, so a later change invalidates the result like any other. It costs one look-up
+    /// per read.
     pub fn holds(&self, recorded: &Recorded) -> bool {
         let reads = &recorded.reads;
         reads.accounts.iter().all(|(address, account)| self.account(address) == *account)
@@ -116,7 +117,7 @@ impl StateView for Attempt<'_> {
         self.core.code(hash)
     }
 
-    /// D8: answered at once, and asked again when all below is final.
+    /// D8: answered immediately, and checked again when everything below is final.
     fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
         let key = (*address, *slot);
         let (position, storage) = (self.reader.position, &self.core.storage);

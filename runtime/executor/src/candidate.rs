@@ -3,19 +3,19 @@
 use corniche_crypto::{SignatureError, VerifiedTransaction};
 use corniche_types::{B256, Bytes, SkipReason, Transaction, ValidatorIndex, keccak256};
 
-/// One ordered transaction, checked as far as possible without a state.
+/// One ordered transaction, after all checks that need no state.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// Author of the batch: the tip goes to this validator's fee address.
     pub author: ValidatorIndex,
     /// Bytes as ordered.
     pub raw: Bytes,
-    /// What [`verify_ordered`] said of them.
+    /// Result of [`verify_ordered`].
     pub verified: Result<VerifiedTransaction, SkipReason>,
 }
 
 impl Candidate {
-    /// keccak-256 of the bytes, which is the transaction's hash if they are one.
+    /// Returns keccak-256 of the bytes: the transaction's hash if they decode as a transaction.
     pub fn hash(&self) -> B256 {
         match &self.verified {
             Ok(transaction) => transaction.transaction().hash(),
@@ -24,13 +24,14 @@ impl Candidate {
     }
 }
 
-/// Decodes and checks what needs no state: form, chain and signature. A pure function of its arguments.
+/// Decodes the bytes and makes the checks that need no state: encoding, chain and signature. A pure function of its
+/// arguments.
 pub fn verify_ordered(raw: &Bytes, chain_id: u64) -> Result<VerifiedTransaction, SkipReason> {
     verify_ordered_once(raw, chain_id, |_| None)
 }
 
-/// The same where transactions checked before are at hand; see [`VerifiedTransaction::verify_once`]. What is at hand changes
-/// what the answer costs, never the answer.
+/// Like [`verify_ordered`], but reuses transactions that were verified before; see
+/// [`VerifiedTransaction::verify_once`]. `known` changes only the cost, never the result.
 pub fn verify_ordered_once(
     raw: &Bytes,
     chain_id: u64,

@@ -1,5 +1,5 @@
-//! What the transactions came to, put together: receipts in order, changes by key, both roots. All is final, so every part can be
-//! made by another thread, and the threads that executed the block make them.
+//! Assembles the block's output: receipts in order, changes by key, both roots. Everything is final at this point, so
+//! the parts are independent. The threads that executed the block compute them in parallel.
 
 use crate::core::{Core, Ended};
 use crate::roots::{self, Piece};
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 pub(crate) struct Assembly<'b> {
     candidates: &'b [Candidate],
     ended: OnceLock<Ended>,
-    /// The next part to be made.
+    /// Index of the next part to compute.
     next: AtomicUsize,
     made: Mutex<Made>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Assembly<'b> {
 #[derive(Default)]
 struct Made {
     changes: Changes,
-    /// By the index of the piece.
+    /// Keyed by the index of the piece.
     receipts: BTreeMap<usize, (Piece, Vec<Receipt>)>,
     transactions: BTreeMap<usize, Piece>,
     logs_bloom: Bloom,
@@ -32,14 +32,14 @@ impl<'b> Assembly<'b> {
         Self { candidates, ended: OnceLock::new(), next: AtomicUsize::new(0), made: Mutex::default() }
     }
 
-    /// Makes parts until there are none left to begin. All is final, and nothing was at fault.
+    /// Computes parts until all have been started. Requires that everything is final and no transaction hit a fault.
     pub fn work(&self, core: &Core<'_>) {
         let ended = self.ended.get_or_init(|| core.take_ended());
         let pieces = roots::pieces(ended.executed.len());
         while let index = self.next.fetch_add(1, Ordering::Relaxed)
             && index < 2 + 2 * pieces
         {
-            // The largest parts first.
+            // Largest parts first.
             match index {
                 0 => {
                     let written = core.storage.take_written();
@@ -55,7 +55,8 @@ impl<'b> Assembly<'b> {
         }
     }
 
-    /// The output, when everybody has returned from [`work`](Self::work) (D6: only the last incarnations count).
+    /// Returns the output, once all threads have returned from [`work`](Self::work) (D6: only the last incarnations
+    /// count).
     pub fn output(self) -> BlockOutput {
         let Ended { gas_used, executed, skipped, code, .. } = self.ended.into_inner().unwrap_or_default();
         let mut made = self.made.into_inner().unwrap_or_else(PoisonError::into_inner);

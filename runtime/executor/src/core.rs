@@ -1,4 +1,4 @@
-//! One block while it is executed: everything its workers share.
+//! Execution state of one block, shared by its workers.
 
 use crate::few::Few;
 use crate::foresight::Foresight;
@@ -13,9 +13,9 @@ use corniche_types::{Address, B256, Bytes, Receipt, SkipReason, U256};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Shards of the store for each thread: two seldom want the same one.
+/// Shards of the store per thread; enough that two threads rarely need the same one.
 const SHARDS_PER_THREAD: usize = 16;
-/// Positions are handed out so many at a time, unless the block is so small that a thread would get few batches.
+/// Positions handed out at a time. Small blocks use fewer, so that each thread gets several batches.
 const BATCH: usize = 8;
 const BATCHES_PER_THREAD: usize = 32;
 
@@ -23,42 +23,43 @@ pub(crate) struct Core<'c> {
     /// The state before the block.
     pub base: &'c dyn StateView,
     pub accounts: Cells<Address>,
-    /// D8: those who are paid for the block, in order. Every transaction adds to one of them, so what comes in is counted when it is final,
-    /// beside the store; whoever reads such an account waits for the frontier.
+    /// D8: fee recipients of the block, sorted. Nearly every transaction adds to one of them, so payments are counted
+    /// outside the store when a transaction becomes final. A reader of such an account waits for the frontier.
     recipients: Vec<Address>,
     pub storage: Cells<(Address, B256)>,
-    /// Code deployed in this block, also by attempts that came to nothing: an account names it by its hash, so it needs no versions.
+    /// Code deployed in this block, including by discarded attempts. Accounts refer to code by hash, so it needs no
+    /// versions.
     code: Mutex<BTreeMap<B256, Bytes>>,
     pub schedule: Schedule<Work>,
-    /// Made while the block already runs: what is not foreseen costs time only.
+    /// Computed while the block already runs: an unpredicted conflict costs time only.
     foresight: OnceLock<Foresight>,
     ended: Mutex<Ended>,
-    /// The lowest transaction whose fault turned out real (D5).
+    /// The lowest final transaction that hit a fault (D5).
     fault: Mutex<Option<(Position, String)>>,
 }
 
-/// What a transaction has come to.
+/// A transaction's result so far.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// To be adopted if it holds.
+    /// Recorded result to adopt if it still holds.
     pub recorded: Option<Box<Recorded>>,
     pub outcome: Option<Outcome>,
-    /// Where its versions are that are not folded yet.
+    /// Cells with a version of this transaction that is not folded yet.
     pub published: Published,
-    /// To be asked again when all below is final.
+    /// Predicates to check again when everything below is final.
     pub predicates: Vec<Predicate>,
-    /// Wei for recipients, by index.
+    /// Payments in wei, by index of the recipient.
     pub payments: Few<(usize, U256)>,
 }
 
-/// What the final transactions came to together, in order.
+/// Accumulated results of the final transactions, in order.
 #[derive(Default)]
 pub(crate) struct Ended {
     pub gas_used: u64,
     pub executed: Vec<Position>,
     pub skipped: Vec<(Position, SkipReason)>,
     pub code: BTreeMap<B256, Bytes>,
-    /// Wei that came in for each recipient and is not in the store yet.
+    /// Wei received by each recipient and not yet in the store.
     payments: Vec<U256>,
 }
 
@@ -75,7 +76,8 @@ pub(crate) enum Outcome {
 }
 
 impl<'c> Core<'c> {
-    /// `results` gives each transaction what it starts with; `recipients` are the accounts that nearly all add to.
+    /// `results` holds each transaction's initial work; `recipients` are the accounts to which nearly all transactions
+    /// add.
     pub fn new(
         base: &'c dyn StateView,
         results: impl ExactSizeIterator<Item = Work>,
@@ -102,12 +104,12 @@ impl<'c> Core<'c> {
         }
     }
 
-    /// Which of the recipients this is.
+    /// Returns the index of a recipient.
     pub fn recipient(&self, address: &Address) -> Option<usize> {
         self.recipients.binary_search(address).ok()
     }
 
-    /// Adds to the recipient's account what came in below `position`, all of which is final.
+    /// Adds the payments from below `position` to the recipient's account. Everything below `position` must be final.
     pub fn pay_out(&self, recipient: usize, position: Position) {
         let wei = std::mem::take(&mut self.ended().payments[recipient]);
         if !wei.is_zero() {
@@ -116,7 +118,7 @@ impl<'c> Core<'c> {
         }
     }
 
-    /// Looks for conflicts to come. To be called once.
+    /// Predicts conflicts. Called once per block.
     pub fn foresee(&self, candidates: &[Candidate]) {
         self.foresight.get_or_init(|| Foresight::new(candidates, self.accounts.seed()));
     }
@@ -126,7 +128,7 @@ impl<'c> Core<'c> {
         self.foresight.get().into_iter().flat_map(move |foresight| foresight.awaited(position))
     }
 
-    /// To be told of a conflict of `position` with a lower one over the key of this hash.
+    /// Records a conflict of `position` with a lower one; `key` is the hash of the key.
     pub fn conflict(&self, position: Position, key: u64) {
         if let Some(foresight) = self.foresight.get() {
             foresight.conflict(position, key);
@@ -137,7 +139,7 @@ impl<'c> Core<'c> {
         self.base.code(hash).or_else(|| self.code.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned())
     }
 
-    /// To be called before an account that names it can be read.
+    /// Must be called before the account that refers to the code is published.
     pub fn add_code(&self, code: &BTreeMap<B256, Bytes>) {
         if !code.is_empty() {
             let code = code.iter().map(|(hash, code)| (*hash, code.clone()));
@@ -145,12 +147,12 @@ impl<'c> Core<'c> {
         }
     }
 
-    /// D3: what `reader` has read changed.
+    /// D3: invalidates `reader`, because a value it read changed.
     pub fn invalidate(&self, reader: Reader) -> bool {
         self.schedule.invalidate(reader, |work| self.take_back(reader.position, work))
     }
 
-    /// D3: turns what a transaction has published into estimates.
+    /// D3: turns everything a transaction has published into estimates.
     pub fn take_back(&self, position: Position, work: &mut Work) {
         for id in &work.published.accounts {
             self.accounts.estimate(*id, position);
@@ -161,7 +163,7 @@ impl<'c> Core<'c> {
         work.outcome = None;
     }
 
-    /// D4, D5, D8: makes `position` final if it is its turn, and its result holds.
+    /// D4, D5, D8: makes `position` final if it is at the frontier and its result holds.
     pub fn settle(&self, position: Position, bounds_violated: &mut u64) -> Settled {
         self.schedule.settle(position, |work| {
             if !validate::predicates_hold(&self.storage, self.base, position, &work.predicates) {
@@ -192,12 +194,12 @@ impl<'c> Core<'c> {
         })
     }
 
-    /// Whether all is final and nothing was at fault.
+    /// Returns whether everything is final and no transaction hit a fault.
     pub fn is_complete(&self) -> bool {
         self.schedule.all_final() && self.fault().is_none()
     }
 
-    /// When all is final.
+    /// Returns the accumulated results. Everything must be final.
     pub fn take_ended(&self) -> Ended {
         for recipient in 0..self.recipients.len() {
             self.pay_out(recipient, self.schedule.frontier());
@@ -205,7 +207,7 @@ impl<'c> Core<'c> {
         std::mem::take(&mut *self.ended())
     }
 
-    /// What an executed transaction's receipt is, when all is final. Takes everything that is known of it away.
+    /// Returns an executed transaction's receipt and drops the rest of its result. Everything must be final.
     pub fn take_receipt(&self, position: Position) -> Receipt {
         match self.schedule.with_result(position, std::mem::take).outcome {
             Some(Outcome::Executed { receipt, .. }) => *receipt,

@@ -1,21 +1,22 @@
-//! The base fee: EIP-1559 by the second (design, section 3).
+//! The base fee: EIP-1559 per second instead of per block (design, section 3).
 //!
-//! Blocks may come many times a second or not for minutes, so the fee follows seconds, not blocks: it is constant among
-//! blocks with the same header second, and each second that ends moves it once, by that second's gas against the target.
-//! A step is EIP-1559's (an eighth of the relative distance from the target), but at most a fiftieth of the fee, and up by
-//! at least 1 wei when the target was exceeded.
+//! Several blocks may come in one second, or none for minutes, so the fee follows seconds, not blocks. It is constant
+//! among blocks with the same header second. Each second that ends changes it once, by that second's gas relative to
+//! the target. A step is EIP-1559's (an eighth of the relative distance from the target), limited to 1/50 of the fee.
+//! When the target was exceeded, the fee rises by at least 1 wei.
 
 use corniche_types::FeeRules;
 
 /// EIP-1559's BASE_FEE_MAX_CHANGE_DENOMINATOR.
 const CHANGE_DENOMINATOR: u128 = 8;
-/// The fee moves by at most 1/50, 2 %, a second.
+/// Maximum change per second: 1/50 of the fee, 2 %.
 const STEP_LIMIT: u128 = 50;
-/// The fee never gets lower; a fee of zero is handled specially by wallets.
+/// Minimum fee: wallets treat a fee of zero specially.
 const FLOOR: u64 = 1;
 
-/// The base fee of a block in header second `second`, whose parent is in `parent_second` with `parent_base_fee`, when all
-/// blocks of that second used `gas_in_parent_second`. The same second, or an earlier one, keeps the fee.
+/// Returns the base fee of a block in header second `second`. `parent_base_fee` is its parent's fee in `parent_second`,
+/// in which all blocks used `gas_in_parent_second` together. The fee stays if `second` is not later than
+/// `parent_second`.
 pub fn next_base_fee(
     rules: &FeeRules,
     parent_base_fee: u64,
@@ -27,8 +28,8 @@ pub fn next_base_fee(
         return parent_base_fee.max(FLOOR);
     }
     let mut fee = step(rules, parent_base_fee, gas_in_parent_second);
-    // The idle seconds in between. A fee that an idle second no longer moves stays where it is, so the loop ends after
-    // some 2,000 steps however long nothing happened.
+    // Idle seconds in between. The loop ends at the first idle second that does not change the fee, after at most about
+    // 2,000 steps.
     for _ in parent_second + 1..second {
         let lower = step(rules, fee, 0);
         if lower == fee {
@@ -39,7 +40,7 @@ pub fn next_base_fee(
     fee
 }
 
-/// The fee after one second in which `gas` was used.
+/// Returns the fee after one second in which `gas` was used.
 fn step(rules: &FeeRules, fee: u64, gas: u64) -> u64 {
     let target = u128::from(rules.target_gas_per_second.max(1));
     let gas = u128::from(gas);
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(next_base_fee(&RULES, 1, 0, 0, 1_000), 1);
         assert_eq!(next_base_fee(&RULES, 1, 0, 10_000_001, 1), 2, "at least 1 wei up above the target");
         assert_eq!(next_base_fee(&RULES, u64::MAX, 0, u64::MAX, 1), u64::MAX);
-        // Decades of silence: ends, and ends low.
+        // After decades of idle seconds the loop still ends, and the fee is low.
         let low = next_base_fee(&RULES, u64::MAX, 0, 0, u64::MAX);
         assert!(low < 50, "{low}");
     }

@@ -1,9 +1,9 @@
-//! A queue that usually holds one item, and then needs no memory of its own: most keys of a block have one version and one reader.
+//! A queue optimized for one item, which it stores inline: most keys of a block have one version and one reader.
 
 use std::collections::VecDeque;
 
 pub(crate) struct Few<T> {
-    /// There unless the queue is empty.
+    /// `None` only if the queue is empty.
     first: Option<T>,
     rest: VecDeque<T>,
 }
@@ -51,7 +51,8 @@ impl<T> Few<T> {
         first.into_iter().chain(self.rest.range(index.saturating_sub(1).min(self.rest.len())..))
     }
 
-    /// How many items, from the front, `is_before` says yes to; it says yes to no item after one that it said no to.
+    /// Returns the number of items, from the front, for which `is_before` is true. The queue must be partitioned by
+    /// `is_before`.
     pub fn partition_point(&self, mut is_before: impl FnMut(&T) -> bool) -> usize {
         match &self.first {
             Some(first) if is_before(first) => 1 + self.rest.partition_point(is_before),
@@ -59,7 +60,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// `index` is at most the length.
+    /// `index` must be at most the length.
     pub fn insert(&mut self, index: usize, item: T) {
         if index > 0 {
             self.rest.insert(index - 1, item);
@@ -81,7 +82,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// Takes out `count` items from `index` on.
+    /// Removes `count` items, starting at `index`.
     pub fn take(&mut self, index: usize, count: usize) -> impl Iterator<Item = T> {
         (0..count).map_while(move |_| self.remove(index))
     }

@@ -1,9 +1,8 @@
-//! Which transactions are likely to conflict: to wait costs less than to run in vain (D7, D9).
+//! Predicts which transactions conflict: waiting costs less than a run whose result is discarded (D7, D9).
 //!
-//! Transactions belong to classes: those of one sender, those that call the same method of the same contract, those that declare
-//! the same slot in their access lists. Transactions of one sender always wait for each other, since the nonce is a
-//! dependency; those of another class do once it was seen that the class conflicts over one and the same key. A wrong guess
-//! costs time only.
+//! Transactions belong to classes: same sender, same method of the same contract, or same slot declared in their access
+//! lists. Transactions of one sender always wait for each other, since the nonce is a dependency. Transactions of
+//! another class wait once the class has conflicted repeatedly over one key. A wrong prediction costs time only.
 
 use crate::Candidate;
 use crate::schedule::Position;
@@ -13,15 +12,15 @@ use hashbrown::{HashTable, hash_table::Entry};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Slots of an access list that are looked at.
+/// Maximum number of access list slots considered per transaction.
 const DECLARED_SLOTS: usize = 4;
-/// So many conflicts in a row over one key, and a class conflicts.
+/// Number of successive conflicts over one key after which a class counts as conflicting.
 const STREAK: u32 = 3;
-/// And at least one transaction in so many.
+/// A class also needs a conflict for at least one transaction in this many.
 const SHARE: u32 = 3;
 
 pub(crate) struct Foresight {
-    /// Of each position: where its links start. One more at the end.
+    /// Index into `links` of each position's first link, followed by the end of the last.
     starts: Vec<u32>,
     links: Vec<Link>,
     classes: Vec<Class>,
@@ -31,9 +30,9 @@ pub(crate) struct Foresight {
 #[derive(Clone, Copy)]
 struct Link {
     class: u32,
-    /// How many of the class come before.
+    /// Number of earlier members of the class.
     ordinal: u32,
-    /// The last of them.
+    /// The last earlier member.
     previous: Position,
 }
 
@@ -45,7 +44,7 @@ struct Class {
 #[derive(Default)]
 struct Seen {
     conflicts: u32,
-    /// Over the same key, one after the other.
+    /// Number of successive conflicts over `key`.
     streak: u32,
     key: u64,
 }
@@ -59,10 +58,10 @@ enum Name {
 
 impl Foresight {
     pub fn new(candidates: &[Candidate], seed: &Seed) -> Self {
-        /// By its hash alone: two names with the same one are foreseen to conflict in vain.
+        /// Names are identified by their hash alone. A collision only predicts a conflict that does not exist.
         struct Known {
             hash: u64,
-            /// Given when the second joins.
+            /// Assigned when the second member joins.
             class: Option<u32>,
             members: u32,
             last: Position,
@@ -75,7 +74,7 @@ impl Foresight {
             let mut join = |name: Name| {
                 let hash = seed.hash(&name);
                 match known.entry(hash, |other| other.hash == hash, |other| other.hash) {
-                    // A list may say the same twice; nobody waits for itself.
+                    // A list may contain a slot twice; a transaction must not wait for itself.
                     Entry::Occupied(entry) if entry.get().last == position as Position => {}
                     Entry::Occupied(mut entry) => {
                         let of = entry.get_mut();
@@ -108,13 +107,13 @@ impl Foresight {
         foresight
     }
 
-    /// Lower positions that should be final before `position` runs.
+    /// Returns the lower positions that should be final before `position` runs.
     pub fn awaited(&self, position: Position) -> impl Iterator<Item = Position> {
         let conflicting = |link: &&Link| self.classes[link.class as usize].conflicts.load(Ordering::Relaxed);
         self.links(position).iter().filter(conflicting).map(|link| link.previous)
     }
 
-    /// To be told of a conflict of `position` with a lower one over the key of this hash.
+    /// Records a conflict of `position` with a lower one; `key` is the hash of the key.
     pub fn conflict(&self, position: Position, key: u64) {
         for link in self.links(position) {
             let class = &self.classes[link.class as usize];

@@ -1,15 +1,16 @@
-//! Many transactions: ordered candidates in, receipts, changes and roots out.
+//! Execution of blocks: takes ordered candidates, returns receipts, state changes and roots.
 //!
-//! - [`verify_ordered`]: bytes as ordered to a transaction whose sender is known; pure, for workers.
-//! - [`serial::execute_block`]: one after the other in commit order. This is what a block *means*: any parallel executor
-//!   must come to exactly the same [`BlockOutput`].
-//! - [`parallel::execute_block`]: the same on the threads of a [`Pool`], which the caller brings.
-//! - [`Recorded`]: a result with all that it follows from, to be adopted by a block that finds the same.
-//! - [`Speculator`]: such results for transactions that are not ordered yet.
-//! - [`fees::next_base_fee`]: what a block's gas costs.
+//! - [`verify_ordered`]: decodes ordered bytes and recovers the sender. A pure function, so workers can run it.
+//! - [`serial::execute_block`]: executes transactions one after the other in commit order. It *defines* the result of a
+//!   block: every parallel executor must return exactly the same [`BlockOutput`].
+//! - [`parallel::execute_block`]: computes that result on the threads of a [`Pool`], which the caller provides.
+//! - [`Recorded`]: a result with everything it depends on. A block that reads the same values adopts it.
+//! - [`Speculator`]: computes such results for transactions that are not ordered yet.
+//! - [`fees::next_base_fee`]: computes the base fee of the next block.
 //!
-//! What always holds: ordered is not valid. Every candidate is checked again in the state that the ones before it left, and
-//! one that may not run is skipped: no fee, no receipt, its reason in the ordering record.
+//! Invariant: an ordered transaction need not be valid. The executor checks every candidate again, in the state that
+//! its predecessors left. It skips a transaction that may not run: no fee, no receipt, and the reason goes into the
+//! ordering record.
 
 mod attempt;
 mod candidate;

@@ -1,20 +1,21 @@
-//! The multi-version store: for each key of the state its versions by position, and who has read it (D1, D2).
+//! The multi-version store: holds, for each key of the state, its versions by position and its readers (D1, D2).
 //!
 //! ```text
 //! key ─▶ base │ 3: value │ 5: + 7 │ 9: value (estimate) │ …       readers: 4, 6, 12, …
-//!        ▲ the state before the block, or what final transactions made of it
+//!        ▲ state before the block, or the result of final transactions
 //! ```
 //!
-//! - A reader at position p sees the highest value below p with the additions between, and is entered in the key's index of
-//!   readers, both under one lock. A writer changes its version and takes the readers that saw something else out of the
-//!   index, under the same lock. So whoever read before a write is found by it, and whoever reads after it sees it.
-//! - An estimate is a version whose writer runs again. Nobody waits for it who does not read it, and readers that saw its old
-//!   content stay valid when the writer comes to the same content again.
-//! - Versions of final transactions are folded into the base when a key has many, so a counter that all add to costs the
-//!   same for the thousandth as for the first (D8).
+//! - A reader at position p sees the highest value below p plus the additions in between. It is registered in the key's
+//!   index of readers under the same lock. A writer changes its version and removes the readers that saw another
+//!   content from the index, under that lock. So a write finds every earlier reader, and every later reader sees the
+//!   write.
+//! - An estimate is a version whose writer runs again. Only its readers wait for it. Readers that saw its old content
+//!   stay valid if the writer produces the same content again.
+//! - When a key has many versions, those of final transactions are folded into the base. So adding to a counter costs
+//!   the same for the thousandth transaction as for the first (D8).
 //!
-//! What always holds: at every moment, what a reader in an index saw is what its key resolves to at its position, estimates
-//! taken for what they last were; the others have been handed to whoever changed it.
+//! Invariant: a reader in an index saw exactly the content to which the key resolves at its position, with estimates
+//! resolved to their last content. All other readers have been returned to the writer that changed the content.
 
 use crate::few::Few;
 use crate::schedule::{Position, Reader};
@@ -26,12 +27,12 @@ use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-/// A key with more versions, or more readers, than this gets rid of what is final.
+/// A key with more versions or more readers than this is folded up to the frontier.
 const FOLD_ABOVE: usize = 16;
-/// Whoever would read through more additions than this waits until they are final: it would be invalidated anyway.
+/// A reader that needs more additions than this waits until they are final, because it would be invalidated anyway.
 const ADDITIONS_READ_THROUGH: usize = 32;
 
-/// What the state holds values by.
+/// A key of the state.
 pub(crate) trait Key: Copy + Eq + Hash + Ord + Send + Sync {
     type Content: Clone + PartialEq + Send;
     type Addition: Copy + PartialEq + Send;
@@ -68,24 +69,24 @@ impl Key for (Address, B256) {
     }
 }
 
-/// What a transaction does to a key.
+/// Effect of a transaction on a key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write<K: Key> {
     Value(K::Content),
     Addition(K::Addition),
 }
 
-/// What a read led to.
+/// Result of a read.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer<C> {
     Found(C),
     /// The writer at this position is about to write again (D1).
     Estimate(Position),
-    /// Too much below is added by transactions that are not final.
+    /// Too many additions below come from transactions that are not final.
     Unsettled,
 }
 
-/// Names a cell without its key.
+/// Identifies a cell without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellId {
     shard: u32,
@@ -97,7 +98,7 @@ pub(crate) struct Cells<K: Key> {
     seed: Seed,
 }
 
-/// On cache lines of its own: whoever takes one lock does not take its neighbours' line away.
+/// Aligned to its own cache lines, so that locks of neighbours do not share one.
 #[repr(align(128))]
 struct Apart<T>(T);
 
@@ -111,7 +112,7 @@ struct Cell<K: Key> {
     key: K,
     hash: u64,
     base: K::Content,
-    /// Whether a final transaction has written the base.
+    /// True if a final transaction has written the base.
     written: bool,
     /// By ascending position.
     versions: Few<Version<K>>,
@@ -126,14 +127,15 @@ struct Version<K: Key> {
 }
 
 impl<K: Key> Cells<K> {
-    /// For about so many `keys`.
+    /// Creates a store with capacity for about `keys` keys.
     pub fn new(shards: usize, keys: usize, seed: Seed) -> Self {
         let each = keys.div_ceil(shards);
         let shard = || Shard { table: HashTable::with_capacity(each), cells: Vec::with_capacity(each) };
         Self { shards: (0..shards.next_power_of_two()).map(|_| Apart(Mutex::new(shard()))).collect(), seed }
     }
 
-    /// D1. Everything below `frontier` is final. A reader that is not `None` is entered in the index, unless the answer is to wait.
+    /// D1: reads a key. Everything below `frontier` is final. `reader`, if any, is registered in the index, unless it
+    /// must wait.
     pub fn read(
         &self,
         key: &K,
@@ -152,8 +154,9 @@ impl<K: Key> Cells<K> {
         })
     }
 
-    /// What a predicate read is answered with before all below is final: nobody waits and nobody is entered in the index, since the
-    /// answer is asked for again then. Looks through a bounded number of additions and may be out of date.
+    /// Answers a predicate read before everything below is final. Never waits and registers no reader, because the
+    /// predicate is checked again later. Considers at most `ADDITIONS_READ_THROUGH` additions, so the content may be
+    /// out of date.
     pub fn guess(&self, key: &K, position: Position, frontier: Position, base: &dyn StateView) -> K::Content {
         self.with(key, base, |cell| {
             cell.tidy(frontier);
@@ -164,7 +167,7 @@ impl<K: Key> Cells<K> {
         })
     }
 
-    /// The content before `position` when all below it is final; folds it.
+    /// Returns the content before `position`, and folds it. Everything below `position` must be final.
     pub fn settled(&self, key: &K, position: Position, base: &dyn StateView) -> K::Content {
         self.with(key, base, |cell| {
             cell.fold(position);
@@ -172,8 +175,8 @@ impl<K: Key> Cells<K> {
         })
     }
 
-    /// D2: puts the version at `position` in place, or takes it away, and hands over the readers that saw something else.
-    /// `settled`: all below `position` is final and this is the last word there.
+    /// D2: writes or removes the version at `position`, and appends the readers that saw another content to
+    /// `invalidated`. `settled`: everything below `position` is final, and this write will not change.
     pub fn publish(
         &self,
         key: &K,
@@ -188,12 +191,12 @@ impl<K: Key> Cells<K> {
         CellId { shard: shard_index, index: index as u32 }
     }
 
-    /// The same for a cell that is known.
+    /// Removes the version at `position` from a known cell.
     pub fn withdraw(&self, id: CellId, position: Position, settled: bool, invalidated: &mut Vec<Reader>) {
         self.shard(id.shard).cells[id.index as usize].publish(position, None, settled, invalidated);
     }
 
-    /// D3: the writer at `position` runs again.
+    /// D3: marks the version at `position` as an estimate, because its writer runs again.
     pub fn estimate(&self, id: CellId, position: Position) {
         let shard = &mut *self.shard(id.shard);
         let cell = &mut shard.cells[id.index as usize];
@@ -203,11 +206,11 @@ impl<K: Key> Cells<K> {
         }
     }
 
-    /// Everything written, when all is final. Takes the versions away.
+    /// Returns every written key, and drops the versions. Everything must be final.
     pub fn take_written(&self) -> BTreeMap<K, K::Content> {
         let shards: Vec<Vec<Cell<K>>> =
             (0..self.shards.len()).map(|shard| std::mem::take(&mut self.shard(shard as u32).cells)).collect();
-        // Keys are sorted by themselves: they are small.
+        // Sort keys instead of cells, because keys are small.
         let written = |cell: &&Cell<K>| cell.written || !cell.versions.is_empty();
         let mut cells: Vec<(K, &Cell<K>)> = shards.iter().flatten().filter(written).map(|cell| (cell.key, cell)).collect();
         cells.sort_unstable_by_key(|(key, _)| *key);
@@ -233,10 +236,10 @@ impl<K: Key> Cells<K> {
         self.shards[index as usize].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the key's cell or makes one; the state before the block is asked once for each key.
+    /// Finds or creates the key's cell. The state before the block is read once per key.
     fn locate(&self, key: &K, base: &dyn StateView) -> (MutexGuard<'_, Shard<K>>, u32, usize) {
         let hash = self.hash(key);
-        // The table looks at the highest and the lowest bits.
+        // Bits in the middle: the table uses the highest and the lowest ones.
         let shard_index = (hash >> 32) as u32 & (self.shards.len() as u32 - 1);
         let mut guard = self.shard(shard_index);
         let shard = &mut *guard;
@@ -258,7 +261,7 @@ impl<K: Key> Cells<K> {
         (guard, shard_index, index)
     }
 
-    /// The key as a number, the same for all of a block.
+    /// Returns the key's hash, constant within a block.
     pub fn hash(&self, key: &K) -> u64 {
         self.seed.hash(key)
     }
@@ -267,7 +270,7 @@ impl<K: Key> Cells<K> {
 impl<K: Key> Cell<K> {
     /// Number of versions below `position`.
     fn below(&self, position: Position) -> usize {
-        // Most come in order and ask for the end.
+        // Fast path: most accesses come in order and ask for the end.
         match self.versions.back() {
             None => 0,
             Some(last) if last.position < position => self.versions.len(),
@@ -279,12 +282,12 @@ impl<K: Key> Cell<K> {
         self.versions.get(index).is_some_and(|version| matches!(version.write, Write::Value(_)))
     }
 
-    /// Where the content before version `end` starts: at the highest value, or below all of them.
+    /// Returns the first version needed for the content before version `end`: the highest value, otherwise 0.
     fn last_value(&self, end: usize) -> usize {
         (0..end).rev().find(|index| self.is_value(*index)).unwrap_or(0)
     }
 
-    /// What versions `start` to `end` make of the base.
+    /// Applies versions `start` to `end` to the base.
     fn apply(&self, start: usize, end: usize) -> K::Content {
         let mut content = None;
         for version in self.versions.iter_from(start).take(end - start) {
@@ -332,7 +335,7 @@ impl<K: Key> Cell<K> {
         if settled {
             self.fold(position);
         }
-        // Whoever reads above the next value does not see what lies below it, whatever it is.
+        // Readers above the next value do not see this version.
         let first = match self.readers.back() {
             Some(last) if last.position > position => self.readers.partition_point(|reader| reader.position <= position),
             _ => self.readers.len(),
@@ -386,7 +389,7 @@ impl<K: Key> Cell<K> {
         }
     }
 
-    /// D8: makes the versions below `frontier`, which are final, part of the base.
+    /// D8: folds the versions below `frontier`, which are final, into the base.
     fn fold(&mut self, frontier: Position) {
         while self.versions.front().is_some_and(|version| version.position < frontier) {
             let version = self.versions.pop_front().expect("just seen");
@@ -410,7 +413,7 @@ mod tests {
 
     thread_local!(static ADDED: Count<usize> = const { Count::new(0) });
 
-    /// Its additions are counted.
+    /// A key type that counts its additions.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     struct Counted;
 
@@ -436,8 +439,8 @@ mod tests {
 
     const ADDERS: u32 = 5_000;
 
-    /// Of a block in which everybody adds to one number and nothing is final yet: neither a question nor a read goes through more than a bounded number of
-    /// additions, and neither does a write, however the readers lie between the writers. So the work is linear in what is done.
+    /// All transactions add to one number and nothing is final yet. Predicate reads, reads and writes all process a
+    /// bounded number of additions, for every interleaving of readers and writers. So the total work is linear.
     #[test]
     fn nobody_goes_through_many_additions() {
         let cells = Cells::new(1, 1, Seed::new(0, 0));
@@ -445,7 +448,7 @@ mod tests {
             let mut invalidated = Vec::new();
             cells.publish(&Counted, position, Some(Write::Addition(1)), false, &EmptyState, &mut invalidated);
         };
-        // From the last to the first, with a reader above each that is invalidated by the next.
+        // Writers from last to first. Each has a reader above it that the next write invalidates.
         for adder in (0..ADDERS).rev() {
             let position = 2 * adder;
             let took = additions(|| {
@@ -459,7 +462,7 @@ mod tests {
         assert!(additions(|| guess = cells.guess(&Counted, 2 * ADDERS, 0, &EmptyState)) <= ADDITIONS_READ_THROUGH);
         assert_eq!(guess, ADDITIONS_READ_THROUGH as u64, "out of date, as it may be");
         assert_eq!(additions(|| assert_eq!(cells.read(&Counted, 2 * ADDERS, None, 0, &EmptyState), Answer::Unsettled)), 0);
-        // What is final is folded once, however often it is asked for.
+        // Final additions are folded once, however many reads follow.
         let frontier = 2 * ADDERS;
         let folding = additions(|| assert_eq!(cells.guess(&Counted, frontier, frontier, &EmptyState), u64::from(ADDERS)));
         assert_eq!(folding, ADDERS as usize);

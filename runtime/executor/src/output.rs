@@ -1,4 +1,4 @@
-//! What a block led to, and the roots over it.
+//! Result of a block, and the roots over it.
 
 use crate::Candidate;
 use corniche_state::Changes;
@@ -7,9 +7,9 @@ use corniche_types::{B256, Bloom, Bytes, Receipt, Skipped};
 /// The results of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockOutput {
-    /// One per executed transaction, in order.
+    /// One receipt per executed transaction, in order.
     pub receipts: Vec<Receipt>,
-    /// The others, by position among the candidates.
+    /// The skipped candidates, by position.
     pub skipped: Vec<Skipped>,
     pub changes: Changes,
     pub gas_used: u64,
@@ -20,12 +20,12 @@ pub struct BlockOutput {
 }
 
 impl BlockOutput {
-    /// Adds gas sums, roots and bloom to the results of the single transactions.
+    /// Assembles the results of the transactions; adds cumulative gas, roots and bloom.
     pub(crate) fn new(mut receipts: Vec<Receipt>, skipped: Vec<Skipped>, changes: Changes, executed: &[Bytes]) -> Self {
         let mut gas_used = 0u64;
         let mut logs_bloom = Bloom::ZERO;
         for receipt in &mut receipts {
-            // Declared gas of a block is bounded by the genesis, used gas by the declared.
+            // Cannot overflow: the genesis bounds a block's declared gas, and used gas is at most the declared gas.
             gas_used = gas_used.saturating_add(receipt.gas_used);
             receipt.cumulative_gas_used = gas_used;
             logs_bloom |= receipt.logs_bloom();

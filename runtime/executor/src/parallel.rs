@@ -1,11 +1,13 @@
-//! Blocks on all threads of a pool, with the result that [`serial`](crate::serial) gives.
+//! Parallel execution of blocks on a pool's threads, with the result that [`serial`](crate::serial) gives.
 //!
-//! Multi-version timestamp ordering, in Basil's manner, inside an order that is already law: a transaction's timestamp is its position.
-//! All run at once on a [multi-version store](crate::mvstore); whoever writes finds exactly the later readers that this makes wrong, and they run
-//! again; results are final in order. See the crate's README for each rule's place.
+//! Multi-version timestamp ordering in the manner of Basil, inside an order that is already fixed: a transaction's
+//! timestamp is its position. All transactions run concurrently on a [multi-version store](crate::mvstore). A write
+//! finds exactly the later readers that it invalidates, and these run again. Results become final in order. The crate's
+//! README maps each rule to its code.
 //!
-//! The [schedule](crate::schedule) and the [workers](crate::worker) start no thread and ask no clock. [`execute_block`] has them run
-//! by a pool; [`execute_block_stepped`] runs them on one thread, every step in an order that a seed decides.
+//! The [schedule](crate::schedule) and the [workers](crate::worker) start no threads and read no clock.
+//! [`execute_block`] runs them on a pool. [`execute_block_stepped`] runs them on one thread, where a seed determines
+//! the order of the steps.
 
 use crate::attempt::Attempt;
 use crate::commit::Assembly;
@@ -20,14 +22,15 @@ use corniche_types::Address;
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::OnceLock;
 
-/// Blocks smaller than this are not worth waking anybody.
+/// Smaller blocks run on the caller's thread: waking others costs more than it saves.
 const SMALL: usize = 4;
 
-/// Executes the candidates as [`serial::execute_block`](crate::serial::execute_block) does, with exactly its output. `recorded` holds
-/// results of earlier runs by position, to be adopted where they still hold; it may be shorter than the block.
+/// Executes the candidates with exactly the output of [`serial::execute_block`](crate::serial::execute_block).
+/// `recorded` holds results of earlier runs by position, to be adopted if they still hold. It may be shorter than the
+/// block.
 ///
 /// # Panics
-/// Where [`serial::execute_block`](crate::serial::execute_block) does.
+/// Under the same conditions as [`serial::execute_block`](crate::serial::execute_block).
 pub fn execute_block(
     vm: &Vm,
     view: &dyn StateView,
@@ -44,7 +47,7 @@ pub fn execute_block(
     let assembly = Assembly::new(candidates);
     pool.run(&|index| {
         let _guard = CloseOnPanic(&core.schedule);
-        // The others begin meanwhile. A single worker takes them in order, and so meets no conflict.
+        // The other workers start meanwhile. A single worker executes in order and never meets a conflict.
         if index == 0 && pool.threads() > 1 {
             core.foresee(candidates);
         }
@@ -64,8 +67,9 @@ pub fn execute_block(
     (output, runs)
 }
 
-/// The same on the calling thread, with so many workers that take turns as `seed` says: the same seed, the same run.
-#[allow(clippy::too_many_arguments)] // those of `execute_block`, the seed in the pool's place
+/// Like [`execute_block`], on the calling thread. `workers` workers take turns in an order that `seed` determines, so
+/// runs with equal seeds are identical.
+#[allow(clippy::too_many_arguments)] // the arguments of `execute_block`, with a seed in place of the pool
 pub fn execute_block_stepped(
     vm: &Vm,
     view: &dyn StateView,
@@ -84,7 +88,7 @@ pub fn execute_block_stepped(
     let mut workers: Vec<Worker<'_>> = (0..workers.max(1)).map(|_| Worker::new()).collect();
     let mut run = |attempt: &Attempt<'_>| Some(block.run(&core, attempt));
     let mut random = seed;
-    // The first in a random order that has something to do takes a step.
+    // The first worker, in a random order, that has work takes a step.
     while workers.iter_mut().any(|worker| worker.step(&core, &mut run) == Step::Done) {
         let count = workers.len() as u64;
         workers.swap(0, (splitmix(&mut random) % count) as usize);
@@ -103,13 +107,13 @@ pub fn execute_block_stepped(
     (output, runs)
 }
 
-/// What a block is made of, and how one of its transactions is run.
+/// A block's inputs, and how one of its transactions is run.
 struct Block<'b> {
     vm: &'b Vm,
     env: &'b BlockEnv,
     candidates: &'b [Candidate],
     fee_addresses: &'b [Address],
-    /// Whether there are recorded results at all.
+    /// True if recorded results were offered.
     offers: bool,
 }
 
@@ -123,7 +127,7 @@ impl Block<'_> {
         let mut recorded = recorded.into_iter();
         let work = |_| Work { recorded: recorded.next().flatten().map(Box::new), ..Work::default() };
         let works = self.candidates.iter().map(work);
-        // Only who is paid in this block: reading another one's account makes nobody wait.
+        // Only addresses that are paid in this block: reading any other account needs no wait for the frontier.
         let mut paid = vec![false; self.fee_addresses.len() + 1];
         self.candidates.iter().for_each(|candidate| paid[candidate.author.as_usize().min(self.fee_addresses.len())] = true);
         let recipients = self.fee_addresses.iter().copied().chain([self.env.coinbase]).zip(paid);
@@ -160,7 +164,7 @@ impl Block<'_> {
     }
 }
 
-/// Whoever waits for a worker that panicked would wait for ever.
+/// Wakes the workers that would otherwise wait forever for one that panicked.
 struct CloseOnPanic<'s, T>(&'s Schedule<T>);
 
 impl<T> Drop for CloseOnPanic<'_, T> {
@@ -179,7 +183,7 @@ mod tests {
     use corniche_vm::{NoCache, VmConfig};
     use std::sync::Arc;
 
-    /// Where a key falls follows from the node's secret, and not from what everybody knows.
+    /// The position of a key in the tables follows from the node's secret, not only from public values.
     #[test]
     fn the_nodes_secret_reaches_the_tables() {
         let hashes = [1, 2].map(|table_secret| {

@@ -1,17 +1,17 @@
-//! Threads, handed in by whoever may start them.
+//! Thread pools, provided by the caller: this crate starts no threads.
 
-/// Threads that wait for work, each with [`corniche_vm::THREAD_STACK_BYTES`] of stack. Contracts run on them.
+/// Worker threads, each with [`corniche_vm::THREAD_STACK_BYTES`] of stack, because contracts run on them.
 pub trait Pool: Send + Sync {
-    /// How many there are; at least one.
+    /// Number of threads; at least 1.
     fn threads(&self) -> usize;
 
-    /// Runs `job(0)` to `job(threads() - 1)` at the same time, each on a thread of its own (one of them may be the caller's),
-    /// and returns when all have returned. Jobs wait for each other, so none may be put off until another has returned. A panic
-    /// in a job is passed on to the caller, after the others returned.
+    /// Runs `job(0)` to `job(threads() - 1)` concurrently, each on its own thread (one of them may be the caller's),
+    /// and returns when all have returned. Jobs wait for each other, so the pool must not delay a job until another one
+    /// has returned. A panic in a job is passed on to the caller after the other jobs have returned.
     fn run(&self, job: &(dyn Fn(usize) + Sync));
 }
 
-/// The caller's own thread.
+/// Runs the job on the caller's thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 

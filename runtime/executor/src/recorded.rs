@@ -1,7 +1,7 @@
-//! A transaction's result together with all that it depends on: whoever finds the same answers again may take the result
-//! without running the transaction (rules S1 to S3 of Basil in a chain).
+//! A transaction's result together with everything it depends on. A later execution that reads the same values adopts
+//! the result without running the transaction (rules S1 to S3 of Basil in a chain).
 //!
-//! Sources are recorded by content: it does not matter who wrote a value, or at which position, as long as it is the same.
+//! Reads are recorded by content: only the value counts, not its writer or its position.
 
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Account, StateView, lies_within};
@@ -9,20 +9,20 @@ use corniche_types::{Address, B256, Bytes, SkipReason, U256};
 use corniche_vm::{BlockEnv, BlockReads, Executed, NotExecuted, Vm};
 use std::sync::{Mutex, PoisonError};
 
-/// One transaction's result and what it follows from.
+/// One transaction's result and everything it depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     pub transaction_hash: B256,
     pub tip_to: Address,
-    /// The block it ran in.
+    /// Block in which it ran.
     pub env: BlockEnv,
-    /// What of `env` it depends on (S3).
+    /// Fields of `env` that the result depends on (S3).
     pub block_reads: BlockReads,
     pub reads: Reads,
     pub outcome: Result<Executed, SkipReason>,
 }
 
-/// What was read of a state, with the answers. Code is not among it: it follows from the hash in the account.
+/// Everything read from a state, with the values. Code is not included: the hash in the account determines it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     pub accounts: Vec<(Address, Option<Account>)>,
@@ -30,7 +30,7 @@ pub struct Reads {
     pub predicates: Vec<Predicate>,
 }
 
-/// A question of [`StateView::storage_within`], with its answer.
+/// A call of [`StateView::storage_within`] with its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predicate {
     pub key: (Address, B256),
@@ -40,14 +40,14 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// What the answer is when `value` is in the slot.
+    /// Returns the answer if the slot holds `value`.
     pub fn ask(&self, value: &B256) -> bool {
         lies_within(value, &self.low, &self.high)
     }
 }
 
 impl Reads {
-    /// Whether `view` answers the same to everything that was asked.
+    /// Returns whether every read has the same result on `view`.
     pub fn hold(&self, view: &dyn StateView) -> bool {
         self.accounts.iter().all(|(address, account)| view.account(address) == *account)
             && self.storage.iter().all(|((address, slot), value)| view.storage(address, slot) == *value)
@@ -59,8 +59,9 @@ impl Reads {
 }
 
 impl Recorded {
-    /// Runs a transaction on `view` and records. `None` when nothing came of it: `view` took an answer back, or this node is at fault, which a state
-    /// made of guesses can lead to and which nobody believes before the transaction ran in its place.
+    /// Runs a transaction on `view` and records the result. Returns `None` without a result: `view` interrupted the
+    /// run, or the node hit a fault. On a speculative state a fault may be spurious, so it counts only when the
+    /// transaction runs in its place.
     pub fn run(
         vm: &Vm,
         recorder: &Recorder<'_>,
@@ -78,14 +79,14 @@ impl Recorded {
         Some(Self { transaction_hash, tip_to, env: env.clone(), block_reads, reads: recorder.take(), outcome })
     }
 
-    /// Whether this is the result of that transaction, and what it saw of its block is the same in `env`.
+    /// Returns whether this is the result of `transaction`, and the block fields it read have equal values in `env`.
     pub fn is_of(&self, transaction: &VerifiedTransaction, tip_to: &Address, env: &BlockEnv) -> bool {
         self.transaction_hash == transaction.transaction().hash()
             && self.tip_to == *tip_to
             && self.block_reads.hold(&self.env, env)
     }
 
-    /// Bytes of memory this holds, roughly.
+    /// Returns the approximate memory use in bytes.
     pub fn memory_bytes(&self) -> usize {
         let reads = self.reads.accounts.len() * 128 + self.reads.storage.len() * 96 + self.reads.predicates.len() * 160;
         let outcome = self.outcome.as_ref().map_or(0, |executed| {
@@ -100,7 +101,7 @@ impl Recorded {
     }
 }
 
-/// Reads through to another view and remembers.
+/// Forwards reads to another view and records them.
 pub struct Recorder<'a> {
     view: &'a dyn StateView,
     reads: Mutex<Reads>,

@@ -1,29 +1,30 @@
-//! Ethereum's ordered trie, cut into pieces that can be hashed by different threads.
+//! Ethereum's ordered trie, divided into pieces that different threads can hash.
 //!
-//! The key of item i is the RLP of i, so sixteen items from a multiple of sixteen on share all of their key but the last
-//! nibble: they are one branch node. Pieces hash the branch nodes, and what is above them is built of their hashes. Item 0 is the exception:
-//! its key is that of the empty string, between those of 127 and 128.
+//! The key of item i is the RLP of i. Sixteen items, starting at a multiple of sixteen, differ only in the last nibble
+//! of their key, so they form one branch node. Pieces hash the branch nodes; the levels above are built from these
+//! hashes. Item 0 is the exception: its key is the RLP of the empty string, which sorts between the keys of 127 and
+//! 128.
 
 use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles};
 use corniche_types::B256;
 use std::ops::Range;
 
 const BRANCH: usize = 16;
-/// Branch nodes to a piece: enough that handing out pieces costs nothing.
+/// Branch nodes per piece. A piece is large enough that distributing pieces costs nothing.
 const BRANCHES: usize = 4;
 
-/// Number of pieces that a trie of so many items is cut into.
+/// Returns the number of pieces for a trie of `items` items.
 pub(crate) fn pieces(items: usize) -> usize {
     items.div_ceil(BRANCH * BRANCHES)
 }
 
-/// The items of a piece.
+/// Returns the items of a piece.
 pub(crate) fn items_of(piece: usize, items: usize) -> Range<usize> {
     let start = piece * BRANCH * BRANCHES;
     start..(start + BRANCH * BRANCHES).min(items)
 }
 
-/// A piece, hashed.
+/// A hashed piece.
 #[derive(Default)]
 pub(crate) struct Piece {
     /// In the order of the items.
@@ -32,18 +33,18 @@ pub(crate) struct Piece {
 
 enum Node {
     Branch(B256),
-    /// An item that shares no branch node with another one of its sixteen.
+    /// An item that has no sibling among its sixteen, and so no branch node.
     Item(Vec<u8>),
 }
 
 impl Piece {
-    /// Hashes the items of a piece that starts with item `start`; `encode` appends item i, in at least 32 bytes.
+    /// Hashes the items of a piece. `encode` appends item i, in at least 32 bytes.
     pub fn new(items: Range<usize>, mut encode: impl FnMut(usize, &mut Vec<u8>)) -> Self {
         let mut nodes = Vec::with_capacity(BRANCHES + 1);
         let mut buffer = Vec::new();
         let mut next = items.start;
         while next < items.end {
-            // Item 0 stands alone.
+            // Item 0 has no siblings.
             let end = if next == 0 { 1 } else { ((next / BRANCH + 1) * BRANCH).min(items.end) };
             if end - next == 1 {
                 let mut item = Vec::new();
@@ -65,7 +66,7 @@ impl Piece {
     }
 }
 
-/// The root over all pieces, in order.
+/// Returns the root over all pieces, in order.
 pub(crate) fn root(pieces: impl IntoIterator<Item = Piece>) -> B256 {
     let mut nodes = pieces.into_iter().flat_map(|piece| piece.nodes);
     let Some(Node::Item(first)) = nodes.next() else { return EMPTY_ROOT_HASH };

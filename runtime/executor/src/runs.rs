@@ -1,26 +1,27 @@
-//! What running a block took, transaction by transaction. Differs from run to run and from node to node; no result depends on it.
+//! Counters of a block's execution per transaction. They differ from run to run and from node to node; no result
+//! depends on them.
 
 use crate::Statistics;
 use crate::schedule::{Position, Reader};
 use corniche_types::Skipped;
 
-/// What running one block took.
+/// How one block was executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// Threads that took part; each is a lane.
+    /// Number of threads used; each is a lane.
     pub threads: usize,
-    /// Added up.
+    /// Sum over all workers.
     pub statistics: Statistics,
-    /// One for each executed transaction, in order.
+    /// One entry per executed transaction, in order.
     pub transactions: Vec<Run>,
 }
 
-/// What one transaction took.
+/// How one transaction was executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// The thread that came to the result, from 0. All above the 255th have one number.
+    /// Index of the thread that produced the result, from 0; 255 for all higher ones.
     pub lane: u8,
-    /// How often the virtual machine ran it; 0: a recorded result was adopted.
+    /// Number of runs of the virtual machine; 0 if a recorded result was adopted.
     pub runs: u8,
 }
 
@@ -28,11 +29,11 @@ pub struct Run {
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
     pub reader: Reader,
-    /// By the virtual machine, and not by adopting.
+    /// True if the virtual machine ran it, false if a recorded result was adopted.
     pub ran: bool,
 }
 
-/// Of a block of so many candidates, from what each worker ended.
+/// Collects the runs of a block with `candidates` candidates from the attempts that each worker ended.
 pub(crate) fn runs<'w>(
     candidates: usize,
     skipped: &[Skipped],
@@ -40,7 +41,7 @@ pub(crate) fn runs<'w>(
     workers: impl ExactSizeIterator<Item = &'w Vec<Taken>>,
 ) -> Runs {
     let threads = workers.len();
-    // The newest attempt is the one that counts (D6).
+    // Only the newest attempt counts (D6).
     let mut all = vec![(0, Run::default()); candidates];
     for (worker, ended) in workers.enumerate() {
         let lane = u8::try_from(worker).unwrap_or(u8::MAX);
@@ -62,7 +63,8 @@ mod tests {
     use super::*;
     use corniche_types::{B256, SkipReason};
 
-    /// Position 0 ran on both lanes, last on the first; 1 was adopted and then ran after all; 2 is skipped; 3 was adopted.
+    /// Position 0 ran on both lanes, last on the first. 1 was adopted and then ran after all. 2 is skipped. 3 was
+    /// adopted.
     #[test]
     fn the_newest_attempt_says_the_lane_and_all_runs_count() {
         let taken = |position, incarnation, ran| Taken { reader: Reader { position, incarnation }, ran };

@@ -1,4 +1,5 @@
-//! Who runs when: the statuses of a block's transactions, who waits for whom, and how far results are final (D1, D3, D4, D7).
+//! Schedule: each transaction's status, which transactions wait for which, and how far results are final (D1, D3, D4,
+//! D7).
 //!
 //! ```text
 //!             start               finish               settle, in order
@@ -8,61 +9,62 @@
 //!     └───────────── Waiting └── Parked: when all below is final
 //! ```
 //!
-//! Positions are handed out in order by a counter, several at a time; what comes back to be run again goes through a queue, lowest first, and
-//! whoever finishes a transaction goes on with one that waited for it. A worker with nothing to do sleeps.
+//! A counter hands out positions in order, several at a time. Positions to be run again go through a queue, lowest
+//! first. A worker that finishes a transaction continues with one that waited for it. A worker without work sleeps.
 //!
-//! What always holds:
-//! - one worker at a time has a position, from `start` until `finish`, `wait` or `settle` takes it back;
-//! - everything below the frontier is final, and the transaction at the frontier is running, about to be run, or about to be
-//!   settled by whoever executed it: nobody has to look for it, and so nothing is forgotten. Whoever executes p looks at the frontier
-//!   after saying so, and whoever moves the frontier to p looks at p after that; both under the lock of p;
-//! - a transaction waits only for lower ones, so the lowest that is not final never waits.
+//! Invariants:
+//! - One worker at a time owns a position, from `start` until `finish`, `wait` or `settle` takes it back.
+//! - Everything below the frontier is final. The transaction at the frontier is running, about to run, or about to be
+//!   settled by the worker that executed it, so no search is needed and none is forgotten. The worker that executes p
+//!   reads the frontier after it has set the status. The worker that moves the frontier to p reads p's status after
+//!   that. Both hold the lock of p.
+//! - A transaction waits only for lower ones, so the lowest that is not final never waits.
 
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, PoisonError};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// A transaction's place in its block.
+/// Index of a transaction in its block.
 pub(crate) type Position = u32;
 
-/// One attempt at a transaction; attempts count from 1.
+/// One attempt at a transaction; incarnations count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reader {
     pub position: Position,
     pub incarnation: u32,
 }
 
-/// D7: after this many attempts that came to nothing a transaction waits until all before it are final.
+/// D7: after this many attempts without a result, a transaction waits until all earlier ones are final.
 pub(crate) const ATTEMPTS: u32 = 3;
 
-/// `T` is what a transaction has come to: kept under its lock, touched by whoever has its position.
+/// `T` is a transaction's result so far: protected by its lock, used only by the owner of its position.
 pub(crate) struct Schedule<T> {
     slots: Vec<Slot<T>>,
-    /// The lowest position never handed out.
+    /// The lowest position not handed out yet.
     fresh: AtomicUsize,
-    /// How many are handed out at a time: neighbours share memory, and so better a thread.
+    /// Number of positions handed out at a time. Neighbours share memory, so one thread should run them.
     batch: usize,
-    /// Everything below is final.
+    /// All positions below this are final.
     frontier: AtomicUsize,
     queue: Mutex<Queue>,
-    /// Length of the queue, to be looked at without its lock.
+    /// Length of the queue, readable without its lock.
     queued: AtomicUsize,
     wake: Condvar,
 }
 
 struct Slot<T> {
     state: Mutex<State<T>>,
-    /// Number of the newest attempt known to have read something that changed since; attempts count from 1.
+    /// Newest attempt known to have read a value that changed since; 0 if none.
     stale: AtomicUsize,
 }
 
 struct State<T> {
     status: Status,
     attempt: u32,
-    /// Positions that go on when this one has executed.
+    /// Positions that become ready when this one has executed.
     waiting: Vec<Position>,
-    /// Positions that go on when this one is final.
+    /// Positions that become ready when this one is final.
     until_final: Vec<Position>,
     result: T,
 }
@@ -71,9 +73,9 @@ struct State<T> {
 enum Status {
     Ready,
     Running,
-    /// For a lower position to execute, or to be final.
+    /// Waits until a lower position has executed, or is final.
     Waiting,
-    /// For all lower positions to be final.
+    /// Waits until all lower positions are final.
     Parked,
     Executed,
     Final,
@@ -86,40 +88,40 @@ struct Queue {
     done: bool,
 }
 
-/// Until when to wait for a lower position.
+/// How long to wait for a lower position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     Executed,
-    /// What has executed may have read something wrong. Whoever is sure to depend on it would go on from there, and whoever comes next
-    /// from that: a wave of wrong results just ahead of the right ones.
+    /// An executed transaction may have read a wrong value. Certain dependents would continue from its result, and
+    /// theirs from that one: a wave of wrong results just ahead of the right ones.
     Final,
 }
 
-/// What became of a position that is waited for.
+/// Result of [`Schedule::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     Yes,
-    /// It has come so far meanwhile.
+    /// The lower position has already reached that status.
     Over,
 }
 
-/// What became of a finished attempt.
+/// Result of [`Schedule::finish`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
-    /// Something it read changed. `true`: to be run again by whoever asked; otherwise it is parked.
+    /// A value it read changed. `true`: the caller must run it again; `false`: it is parked.
     Stale(bool),
-    /// These waited for it, and are to be run.
+    /// These positions waited for it; the caller must run them.
     Executed(Vec<Position>),
 }
 
-/// What became of the transaction at the frontier.
+/// Result of [`Schedule::settle`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// Go on with the next; these waited for it, and are to be run.
+    /// Continue with the next position. The listed ones waited for this one; the caller must run them.
     Final(Vec<Position>),
-    /// It is to be run by whoever asked, on what is final.
+    /// The caller must run it, on final values.
     Run,
-    /// Somebody else will.
+    /// Another worker will settle it.
     Later,
 }
 
@@ -140,7 +142,8 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// A position to run: the lowest that came back, otherwise the next of `fresh`, which the caller keeps: new ones that are its own.
+    /// Returns a position to run: the lowest in the queue, otherwise the next of `fresh`. `fresh` belongs to the
+    /// caller; it is refilled with new positions when it is empty.
     pub fn next(&self, fresh: &mut Range<Position>) -> Option<Position> {
         if self.queued.load(Ordering::Acquire) > 0 {
             let mut queue = lock(&self.queue);
@@ -157,7 +160,7 @@ impl<T> Schedule<T> {
         fresh.next()
     }
 
-    /// Gives a position to whoever is free.
+    /// Queues a position and wakes a sleeping worker.
     pub fn push(&self, position: Position) {
         let mut queue = lock(&self.queue);
         queue.ready.push(Reverse(position));
@@ -167,7 +170,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Sleeps until there may be something to do; false when nothing will be.
+    /// Sleeps until there may be work. Returns false when the block is done.
     pub fn sleep(&self) -> bool {
         let mut queue = lock(&self.queue);
         while !queue.done && queue.ready.is_empty() {
@@ -178,7 +181,7 @@ impl<T> Schedule<T> {
         !queue.done
     }
 
-    /// Sends everybody home: all is final, or nothing can be.
+    /// Ends the work of all workers: everything is final, or nothing more can become final.
     pub fn close(&self) {
         self.fresh.store(self.slots.len(), Ordering::Relaxed);
         lock(&self.queue).done = true;
@@ -193,7 +196,7 @@ impl<T> Schedule<T> {
         self.frontier() as usize == self.slots.len()
     }
 
-    /// Whether [`next`](Self::next) has something.
+    /// Returns whether the queue or the counter still has positions for [`next`](Self::next).
     #[cfg(test)]
     pub fn has_next(&self) -> bool {
         self.queued.load(Ordering::Acquire) > 0 || self.fresh.load(Ordering::Relaxed) < self.slots.len()
@@ -203,7 +206,7 @@ impl<T> Schedule<T> {
         self.frontier.load(Ordering::Acquire) as Position
     }
 
-    /// Begins an attempt. Also says below which position everything was final then.
+    /// Begins an attempt. Also returns the frontier at that moment.
     pub fn start(&self, position: Position) -> (Reader, Position) {
         let mut state = self.state(position);
         debug_assert_eq!(state.status, Status::Ready, "{position}");
@@ -212,7 +215,8 @@ impl<T> Schedule<T> {
         (Reader { position, incarnation: state.attempt }, self.frontier())
     }
 
-    /// D1: lets `position` wait for `earlier`, a lower one. `Over` when it has come so far: then nothing changed.
+    /// D1: makes `position` wait for the lower `earlier`. Returns `Over`, without a change, if that one has already
+    /// reached the status.
     pub fn wait(&self, position: Position, earlier: Position, until: Until) -> Waits {
         debug_assert!(earlier < position, "waiting goes downwards");
         let of_earlier = &mut *self.state(earlier);
@@ -226,8 +230,8 @@ impl<T> Schedule<T> {
         Waits::Yes
     }
 
-    /// Gives back a position that was not run, or whose attempt came to nothing. True: to be run again by whoever asked; otherwise it has used
-    /// up its attempts, or asks to wait for the frontier, and is parked (D7).
+    /// Returns a position that was not run, or whose attempt had no result. True: the caller must run it again. False:
+    /// it is parked, because it has used up its attempts or `for_frontier` is set (D7).
     pub fn again(&self, position: Position, for_frontier: bool) -> bool {
         let mut state = self.state(position);
         self.retry(position, &mut state, for_frontier)
@@ -239,13 +243,13 @@ impl<T> Schedule<T> {
         !parked
     }
 
-    /// Whether this attempt has read something that changed.
+    /// Returns whether this attempt has read a value that changed.
     pub fn is_stale(&self, reader: Reader) -> bool {
         self.slots[reader.position as usize].stale.load(Ordering::Acquire) >= reader.incarnation as usize
     }
 
-    /// D3: what `reader` has read changed. A result of it is taken back by `take_back` and it is run again. Says whether there was
-    /// an attempt to make void.
+    /// D3: handles a change of a value that `reader` has read. If it has executed, `take_back` withdraws its result,
+    /// and it runs again. Returns false if the attempt is no longer current.
     pub fn invalidate(&self, reader: Reader, take_back: impl FnOnce(&mut T)) -> bool {
         let mut state = self.state(reader.position);
         if state.attempt != reader.incarnation || !matches!(state.status, Status::Running | Status::Executed) {
@@ -263,7 +267,7 @@ impl<T> Schedule<T> {
         true
     }
 
-    /// Ends an attempt with `result`, unless something it read changed: then `take_back` undoes what it published.
+    /// Ends an attempt with `result`. If a value it read has changed, `take_back` withdraws what it published.
     pub fn finish(&self, reader: Reader, result: T, take_back: impl FnOnce(&mut T)) -> Finished {
         let mut state = self.state(reader.position);
         debug_assert_eq!((state.status, state.attempt), (Status::Running, reader.incarnation), "{reader:?}");
@@ -285,7 +289,7 @@ impl<T> Schedule<T> {
         waiting
     }
 
-    /// D4: makes `position` final when it is the lowest that is not, has executed, and `holds` says yes to its result.
+    /// D4: makes `position` final if it is at the frontier, has executed, and `holds` accepts its result.
     pub fn settle(&self, position: Position, holds: impl FnOnce(&mut T) -> bool) -> Settled {
         let Some(slot) = self.slots.get(position as usize) else {
             self.close();
@@ -312,7 +316,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Looks at what `position` has come to.
+    /// Gives `look` access to the result of `position`.
     pub fn with_result<R>(&self, position: Position, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut self.state(position).result)
     }

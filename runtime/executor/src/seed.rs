@@ -1,13 +1,13 @@
-//! What the tables of keys are spread by.
+//! Hash seed of the tables of keys.
 //!
-//! Senders choose keys, and whoever can compute where a key falls can make all of his fall together: each look-up would go through the rest,
-//! under a lock. So the seed holds a number of this node's own, which nobody else knows, besides the block's randomness, which everybody
-//! does once the block is ordered. No result depends on it: nothing goes through a table in its order.
+//! Senders choose keys. A sender who can compute the hash can make all of its keys collide: each look-up would then
+//! scan all of them under a lock. So the seed combines a secret of this node with the block's randomness, which is
+//! public once the block is ordered. No result depends on the seed: nothing iterates over a table in its order.
 
 use foldhash::{SharedSeed, quality::FoldHasher};
 use std::hash::{Hash, Hasher};
 
-/// Both numbers of the hash: who knows one of them can choose keys that collide.
+/// Both numbers of the hash. Knowing either of them suffices to choose colliding keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed {
     own: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// For one block. `secret` is the node's own ([`corniche_vm::VmConfig::table_secret`]).
+    /// Creates the seed of one block. `secret` is the node's own ([`corniche_vm::VmConfig::table_secret`]).
     pub fn new(secret: u64, block: u64) -> Self {
         let mut state = secret;
         let own = splitmix(&mut state);
@@ -30,7 +30,7 @@ impl Seed {
     }
 }
 
-/// The next of a row of numbers that look random.
+/// Returns the next number of SplitMix64.
 pub(crate) fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Keys that fall together for whoever knows no secret: eight zeros where the hash multiplies by a seed of zero.
+    /// The keys collide without a secret: each has eight zero bytes where the hash multiplies by a seed of zero.
     #[test]
     fn keys_that_collide_without_a_secret_do_not_with_one() {
         let keys = |salt: u64| (0..1_000u64).map(move |number| ([0u64, salt], number.to_le_bytes()));

@@ -1,16 +1,16 @@
-//! The judge: transactions one after the other, in commit order.
+//! Serial execution in commit order: the reference for the parallel executor.
 
 use crate::{BlockOutput, Candidate};
 use corniche_state::{Changes, Overlay, StateView};
 use corniche_types::Address;
 use corniche_vm::{BlockEnv, NotExecuted, Vm};
 
-/// Executes the candidates in order on top of `view`, tips going to the fee address of each one's author
-/// (`fee_addresses[author]`; the block's own for an author the committee does not have).
+/// Executes the candidates in order on top of `view`. Tips go to the fee address of each candidate's author
+/// (`fee_addresses[author]`; the block's coinbase for an author that is not in the committee).
 ///
 /// # Panics
-/// On a fault of this node ([`corniche_vm::Fault`]), which is a broken invariant of ours: nothing that a transaction does
-/// can lead there, and going on would mean to disagree with everyone.
+/// Panics on a fault of this node ([`corniche_vm::Fault`]), which is a broken invariant. No transaction can cause a
+/// fault. Continuing would make this node disagree with all others.
 pub fn execute_block(
     vm: &Vm,
     view: &dyn StateView,

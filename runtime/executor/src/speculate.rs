@@ -1,14 +1,17 @@
-//! Running transactions before they are ordered (rules S1 to S6 of Basil in a chain).
+//! Speculative execution of transactions before they are ordered (rules S1 to S6 of Basil in a chain).
 //!
-//! 1. [`Speculator::offer`]: a proposal's transactions, as soon as it is seen. They wait in that order, which is their
-//!    provisional position (S1).
-//! 2. [`Speculator::next_waiting`] and [`Speculator::run`]: one at a time, when there is nothing better to do, against the newest state and
-//!    the provisional results so far. The result is kept with what it follows from, by content ([`Recorded`]).
-//! 3. [`Speculator::take`]: when a block is ordered, the results of its transactions go to the executor, which adopts those
-//!    whose reads resolve to the same in their place (S2). [`Speculator::settle`] then forgets whatever the block made pointless.
+//! 1. [`Speculator::offer`] takes a proposal's transactions as soon as the proposal is seen. They queue in that order,
+//!    which is their provisional position (S1).
+//! 2. [`Speculator::next_waiting`] and [`Speculator::run`] run one transaction at a time while the thread is idle, on
+//!    the newest state plus the provisional results so far. The result is kept with everything it depends on, by
+//!    content ([`Recorded`]).
+//! 3. [`Speculator::take`] passes the results of an ordered block's transactions to the executor. It adopts those whose
+//!    reads resolve to equal values in their final position (S2). [`Speculator::settle`] then drops the results that
+//!    the block made useless.
 //!
-//! What always holds: nothing here decides anything. A result that is missing, stale or wrong about its place costs a run, never
-//! correctness; what is kept is bounded in number and bytes, each author's share too, and the youngest are dropped first (S5).
+//! Invariants: nothing here affects the outcome of a block. A missing, stale or misplaced result costs a run, never
+//! correctness. The number and bytes of the results are bounded, in total and per author, and the youngest are dropped
+//! first (S5).
 
 use crate::{Candidate, Recorded, Recorder};
 use corniche_crypto::VerifiedTransaction;
@@ -17,16 +20,16 @@ use corniche_types::{Address, B256, Bytes, ValidatorIndex, keccak256};
 use corniche_vm::{BlockEnv, Vm};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How much may be run early.
+/// Limits of speculative execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeculationLimits {
-    /// Transactions of one author that wait or are kept.
+    /// Maximum number of transactions of one author that wait or whose results are kept.
     pub transactions_per_author: usize,
-    /// Bytes of one author's transactions that wait, and of their results.
+    /// Maximum total bytes of one author's waiting transactions and kept results.
     pub bytes_per_author: usize,
-    /// Gas that one transaction may declare: a single run must not keep the thread from an ordered block for long.
+    /// Maximum gas limit of a transaction. Bounds the time for which one run delays an ordered block.
     pub gas: u64,
-    /// Blocks after which a result that no block asked for is forgotten.
+    /// Number of blocks after which an unused result is dropped.
     pub blocks: u64,
 }
 
@@ -36,43 +39,44 @@ impl Default for SpeculationLimits {
     }
 }
 
-/// See the module.
+/// See the [module](self).
 #[derive(Debug, Default)]
 pub struct Speculator {
     limits: SpeculationLimits,
     waiting: VecDeque<Waiting>,
-    /// Results in the order in which they were come to.
+    /// Results in the order of their first run, by number.
     results: BTreeMap<u64, Kept>,
     by_hash: BTreeMap<B256, u64>,
-    /// Results so far.
+    /// Number of the last result.
     count: u64,
-    /// Blocks settled.
+    /// Number of settled blocks.
     blocks: u64,
-    /// Of everything that waits or is kept.
+    /// Usage by author: everything that waits or is kept.
     used: BTreeMap<ValidatorIndex, Used>,
     counts: SpeculationCounts,
-    /// What the kept results up to `gathered` change, on top of the state.
+    /// Changes of the kept results up to `gathered`, on top of the state.
     provisional: Changes,
-    /// Number of the last result that is known to hold where it stands. Behind the newest one after a block that was not as
-    /// expected: then the rest is looked through again, a few at a time, before anything new is run.
+    /// Number of the last result that is known to hold in its place. After an unexpected block it is lower than
+    /// `count`: the remaining results are then checked again, a few per step, before a new transaction runs.
     gathered: u64,
 }
 
-/// What speculation did so far (S6).
+/// Counters of speculative execution (S6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpeculationCounts {
-    /// Transactions run early.
+    /// Speculative runs.
     pub runs: u64,
-    /// Of these, those without a result: not valid in the state they met.
+    /// Runs without a result: the transaction was not valid in that state.
     pub without_result: u64,
-    /// Transactions seen and not run early: above their author's share.
+    /// Transactions not run speculatively, because their author's share was used up.
     pub passed_over: u64,
 }
 
-/// Results checked in one step. A step ends at the first one that has to run again: ordered work waits for one run at most.
+/// Maximum number of results checked per step. A step ends at the first result that must run again, so ordered work
+/// waits for at most one run.
 const CHECKS_PER_STEP: usize = 16;
 
-/// A transaction that was seen and not yet run.
+/// A transaction that was seen and has not run yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub author: ValidatorIndex,
@@ -86,7 +90,7 @@ struct Kept {
     transaction: VerifiedTransaction,
     author: ValidatorIndex,
     bytes: usize,
-    /// Blocks settled when it was run.
+    /// Number of settled blocks at its first run.
     since: u64,
 }
 
@@ -101,7 +105,8 @@ impl Speculator {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes a proposal's transactions; what is above the author's share is passed over, and will run when it is ordered.
+    /// Queues a proposal's transactions. Those above the author's share are skipped, and run only when they are
+    /// ordered.
     pub fn offer(&mut self, author: ValidatorIndex, transactions: impl IntoIterator<Item = Bytes>) {
         for raw in transactions {
             let hash = keccak256(&raw);
@@ -116,9 +121,9 @@ impl Speculator {
         }
     }
 
-    /// Takes one step in the repair of the kept results after a block that was not as expected. A step checks a few of them and ends
-    /// with the first one that no longer holds, which it runs again: everything built on it would fail as well. Returns false when all
-    /// results hold.
+    /// Does one step in repairing the kept results after an unexpected block. A step checks a few results. It ends with
+    /// the first one that no longer holds, which it runs again: all results that depend on it would fail too. Returns
+    /// false when all results hold.
     pub fn repair(&mut self, vm: &Vm, state: &dyn StateView, env: &BlockEnv) -> bool {
         let behind = self.gathered.saturating_add(1)..;
         let numbers: Vec<u64> = self.results.range(behind).map(|(number, _)| *number).take(CHECKS_PER_STEP).collect();
@@ -135,7 +140,7 @@ impl Speculator {
         !numbers.is_empty()
     }
 
-    /// Adds a result to what is provisional; false if it does not hold there.
+    /// Adds a result to the provisional changes; returns false if it does not hold there.
     fn adopt_again(&mut self, number: u64, state: &dyn StateView, env: &BlockEnv) -> bool {
         let Some(Kept { recorded, transaction, .. }) = self.results.get(&number) else { return true };
         let now = Overlay { base: state, changes: &self.provisional };
@@ -147,7 +152,7 @@ impl Speculator {
         holds
     }
 
-    /// Replaces a result by that of another run, in its place.
+    /// Runs a transaction again and replaces its result.
     fn run_again(&mut self, number: u64, vm: &Vm, state: &dyn StateView, env: &BlockEnv) {
         let Some(Kept { recorded, transaction, author, since, .. }) = self.forget(number) else { return };
         if let Some((recorded, changed)) = self.attempt(vm, state, env, &transaction, recorded.tip_to)
@@ -157,14 +162,15 @@ impl Speculator {
         }
     }
 
-    /// The transaction that has waited longest. Check it, and hand it to [`Self::run`].
+    /// Returns the transaction that has waited longest. The caller verifies it and passes it to [`Self::run`].
     pub fn next_waiting(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.pop_front()?;
         self.release(waiting.author, waiting.raw.len());
         Some(waiting)
     }
 
-    /// Runs a checked transaction in a block like `env` on top of `state` and of the provisional results, and keeps what came of it.
+    /// Runs a verified transaction in a block like `env`, on top of `state` and the provisional results, and keeps the
+    /// result.
     pub fn run(
         &mut self,
         vm: &Vm,
@@ -189,8 +195,8 @@ impl Speculator {
         }
     }
 
-    /// The result on top of what is provisional, with what it changes there. A skipped transaction changes nothing and is checked at
-    /// once when it is ordered: that is no result worth keeping.
+    /// Runs a transaction on the provisional state; returns the result and its changes. A skipped transaction has no
+    /// result worth keeping: it changes nothing, and checking it again when it is ordered is cheap.
     fn attempt(
         &mut self,
         vm: &Vm,
@@ -214,7 +220,7 @@ impl Speculator {
         }
     }
 
-    /// Keeps a result if there is room for it in its author's share.
+    /// Keeps a result if its author's share has room for it.
     fn keep(
         &mut self,
         number: u64,
@@ -232,7 +238,7 @@ impl Speculator {
         fits
     }
 
-    /// The transaction of these bytes, if it was checked and its result is kept. The same bytes, so the same verdict.
+    /// Returns the verified transaction with these bytes, if its result is kept. Equal bytes verify equally.
     pub fn verified(&self, raw: &[u8]) -> Option<VerifiedTransaction> {
         if self.results.is_empty() {
             return None;
@@ -241,15 +247,16 @@ impl Speculator {
         self.results.get(number).map(|kept| kept.transaction.clone())
     }
 
-    /// The result for this candidate, if there is one.
+    /// Removes and returns the result for this candidate, if any.
     pub fn take(&mut self, candidate: &Candidate) -> Option<Recorded> {
         let hash = candidate.verified.as_ref().ok()?.transaction().hash();
         let kept = self.forget(*self.by_hash.get(&hash)?)?;
         Some(kept.recorded)
     }
 
-    /// The state has moved by a block of these candidates: they need not run any more. `as_expected`: all of them had been run
-    /// and their results adopted, so what is provisional has become final and the rest of it still stands on top.
+    /// Updates the results after a block of these candidates; none of them needs to run any more. `as_expected`: all of
+    /// them had results that were adopted. Then their provisional changes are now final, and the remaining ones still
+    /// hold on top.
     pub fn settle(&mut self, candidates: &[Candidate], as_expected: bool) {
         self.blocks += 1;
         let settled: BTreeSet<B256> = candidates.iter().map(Candidate::hash).collect();
@@ -269,7 +276,7 @@ impl Speculator {
         for number in pointless.into_iter().chain(expired) {
             self.forget(number);
         }
-        // What became final stays in here until it outweighs the rest.
+        // Changes that became final stay here until they outweigh the rest.
         let keys = self.provisional.accounts.len() + self.provisional.storage.len();
         if !as_expected || keys > 1_024 + 16 * self.results.len() {
             self.provisional = Changes::default();
@@ -277,7 +284,7 @@ impl Speculator {
         }
     }
 
-    /// The transactions whose results wait to be adopted.
+    /// Returns the hashes of the transactions whose results may still be adopted.
     pub fn hashes(&self) -> impl Iterator<Item = &B256> {
         self.by_hash.keys()
     }
@@ -286,12 +293,12 @@ impl Speculator {
         self.counts
     }
 
-    /// Transactions that wait to be run.
+    /// Number of transactions waiting to run.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Results that wait to be adopted.
+    /// Number of results that may still be adopted.
     pub fn kept(&self) -> usize {
         self.results.len()
     }

@@ -1,29 +1,29 @@
-//! What running a block took. Differs from run to run and from node to node; no result depends on it.
+//! Counters of a block's execution. They differ from run to run and from node to node; no result depends on them.
 
 use std::ops::AddAssign;
 
-/// Counts of one block, or of several added up.
+/// Counters of one block, or the sum over several blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Transactions with a valid signature: the ones that had to come to a result.
+    /// Transactions with a valid signature, each of which needed a result.
     pub transactions: u64,
-    /// Runs of the virtual machine, also of ones that were thrown away.
+    /// Runs of the virtual machine, including those whose result was discarded.
     pub executions: u64,
     /// Runs of a transaction after its first one.
     pub re_executions: u64,
-    /// Runs that stopped at a value about to change, to wait for its writer.
+    /// Runs that stopped at a value that is about to change, to wait for its writer.
     pub suspensions: u64,
-    /// Transactions put off before they ran, because a conflict with an earlier one was foreseen.
+    /// Transactions delayed before they ran, because a conflict with an earlier one was predicted.
     pub foreseen: u64,
-    /// Results taken back because something they had read changed.
+    /// Results invalidated because a value that they had read changed.
     pub invalidations: u64,
-    /// Results taken back because the answer to a predicate read, or a bound of an addition, turned out otherwise.
+    /// Results invalidated because a predicate read, or the bound of an addition, no longer held.
     pub bounds_violated: u64,
-    /// Transactions left to wait until all before them were final.
+    /// Transactions that waited until all earlier ones were final.
     pub serial_fallbacks: u64,
     /// Recorded results offered.
     pub offered: u64,
-    /// Recorded results taken as they were, without running.
+    /// Recorded results adopted without running the transaction.
     pub adopted: u64,
 }
 

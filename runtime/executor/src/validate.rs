@@ -1,10 +1,11 @@
-//! Whether what a transaction has read is still so.
+//! Validation: checks that what a transaction has read is still current.
 //!
-//! Values are validated by push: [`Cells::publish`](crate::mvstore::Cells::publish) hands over exactly the readers that saw another
-//! content than is there now, and [`Publication`] tells them, before the writer counts as executed. So a transaction that has executed and
-//! was not told otherwise is valid as far as what is below it has been published, and when all below is final it is valid.
+//! Values are validated by push. [`Cells::publish`](crate::mvstore::Cells::publish) returns exactly the readers that
+//! saw a content other than the current one, and [`Publication`] invalidates them before the writer counts as executed.
+//! So a transaction that has executed and was not invalidated is valid with respect to everything published below it.
+//! It is valid for good once everything below it is final.
 //!
-//! What only asked about a bound is not told of every change. It is asked again in its turn, when all below is final (D8).
+//! Predicate reads are not invalidated by every change. They are evaluated again when everything below is final (D8).
 
 use crate::Predicate;
 use crate::core::{Core, Outcome, Published, Work};
@@ -15,7 +16,7 @@ use corniche_types::{Address, B256, U256};
 use corniche_vm::Executed;
 use std::collections::btree_map::IntoIter;
 
-/// D8: whether every question still has its answer. All below `position` is final.
+/// D8: returns whether every predicate still has its recorded answer. Everything below `position` must be final.
 pub(crate) fn predicates_hold(
     storage: &Cells<(Address, B256)>,
     base: &dyn StateView,
@@ -25,22 +26,22 @@ pub(crate) fn predicates_hold(
     predicates.iter().all(|predicate| predicate.ask(&storage.settled(&predicate.key, position, base)) == predicate.answer)
 }
 
-/// D2: an attempt's result on its way into the store, key by key.
+/// D2: publishes an attempt's result to the store, key by key.
 pub(crate) struct Publication {
     pub reader: Reader,
-    /// All below is final: this is the last word.
+    /// Everything below is final, so this result will not change.
     exact: bool,
     accounts: IntoIter<Address, Option<Account>>,
     balances: IntoIter<Address, U256>,
     storage: IntoIter<(Address, B256), B256>,
     counters: IntoIter<(Address, B256), Sum>,
     work: Work,
-    /// What earlier attempts published and this one does not.
+    /// Cells that earlier attempts published and this one does not.
     left: Option<Published>,
     invalidated: Vec<Reader>,
-    /// The key that those have read, for foresight.
+    /// Hash of the key read by the `invalidated` readers, for foresight.
     key: u64,
-    /// Results and attempts made void so far.
+    /// Number of results and attempts invalidated so far.
     pub invalidations: u64,
 }
 
@@ -75,7 +76,8 @@ impl Publication {
         }
     }
 
-    /// Does one thing: tells one reader, or publishes or withdraws one key. False when there is no more.
+    /// Does one step: invalidates one reader, or publishes or withdraws one key. Returns false when nothing is left to
+    /// do.
     pub fn step(&mut self, core: &Core<'_>) -> bool {
         if let Some(reader) = self.invalidated.pop() {
             if core.invalidate(reader) {
@@ -101,10 +103,10 @@ impl Publication {
         true
     }
 
-    /// What remains of it under the transaction's lock.
+    /// Returns the part that is stored under the transaction's lock.
     pub fn into_work(mut self) -> Work {
         if self.exact {
-            // Nobody will take it back.
+            // The result is final, so it will never be withdrawn.
             self.work.published = Published::default();
         }
         self.work
@@ -150,7 +152,7 @@ impl Publication {
     }
 }
 
-/// Takes what is in `published` out of `left`.
+/// Removes the elements of `published` from `left`.
 fn subtract(left: &mut Vec<CellId>, published: &mut [CellId]) {
     if !left.is_empty() {
         published.sort_unstable();

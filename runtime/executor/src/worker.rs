@@ -1,5 +1,5 @@
-//! What one worker does, in steps: take a position, run it, publish what came of it, settle what can be final. The real pool
-//! and the seeded driver take the same steps.
+//! One worker, in steps: take a position, run it, publish its result, settle what can be final. The thread pool and the
+//! seeded driver use the same steps.
 
 use crate::Statistics;
 use crate::attempt::{Attempt, Halt};
@@ -13,12 +13,12 @@ use std::ops::Range;
 
 pub(crate) struct Worker<'c> {
     stage: Stage<'c>,
-    /// To be run next.
+    /// Position to run next.
     hand: Option<Position>,
-    /// Handed out to this worker and not begun yet.
+    /// Positions assigned to this worker and not started yet.
     fresh: Range<Position>,
     pub statistics: Statistics,
-    /// Attempts that came to a result or ran in vain, in order.
+    /// Attempts that ended with a result, or whose run was discarded, in order.
     pub taken: Vec<runs::Taken>,
 }
 
@@ -26,27 +26,27 @@ enum Stage<'c> {
     Idle,
     Running(Attempt<'c>),
     Publishing(Box<Publication>),
-    /// Executed, perhaps the lowest that is not final.
+    /// Executed; possibly at the frontier.
     Settling(Position),
 }
 
 /// How a run ended.
 pub(crate) enum Ended {
-    /// By the virtual machine.
+    /// The virtual machine ran it.
     Ran(Result<Executed, NotExecuted>),
-    /// Without: a recorded result holds.
+    /// A recorded result still holds; the virtual machine did not run.
     Adopted(Result<Executed, SkipReason>),
-    /// Without: it is none, whatever the state.
+    /// The candidate failed verification, so it is skipped in every state.
     Never(SkipReason),
-    /// A recorded result may hold; what it needs is not there yet.
+    /// A recorded result may hold; a value needed for the check is not available yet.
     Undecided,
 }
 
-/// Whether a worker got on.
+/// Result of [`Worker::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Done,
-    /// There is nothing to do now.
+    /// No work is available now.
     Nothing,
 }
 
@@ -55,7 +55,7 @@ impl<'c> Worker<'c> {
         Self { stage: Stage::Idle, hand: None, fresh: 0..0, statistics: Statistics::default(), taken: Vec::new() }
     }
 
-    /// Does one thing. `run` takes a run further; `None`: it has not ended.
+    /// Does one step. `run` advances an attempt and returns `None` while it has not ended.
     pub fn step(&mut self, core: &'c Core<'c>, run: &mut dyn FnMut(&Attempt<'c>) -> Option<Ended>) -> Step {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => {
@@ -87,7 +87,7 @@ impl<'c> Worker<'c> {
         Step::Done
     }
 
-    /// Whether [`step`](Self::step) has something to do.
+    /// Returns whether [`step`](Self::step) has work to do.
     #[cfg(test)]
     pub fn is_able(&self, core: &Core<'_>) -> bool {
         !matches!(self.stage, Stage::Idle) || self.hand.is_some() || !self.fresh.is_empty() || core.schedule.has_next()
@@ -125,7 +125,7 @@ impl<'c> Worker<'c> {
             Ended::Ran(Err(NotExecuted::Skipped(reason))) | Ended::Adopted(Err(reason)) | Ended::Never(reason) => {
                 Err(Outcome::Skipped(reason))
             }
-            // D5: kept until it is known whether what led there is real.
+            // D5: a fault counts only once the values that led to it are final.
             Ended::Ran(Err(NotExecuted::Fault(fault))) => Err(Outcome::Fault(fault.to_string())),
             Ended::Ran(Err(NotExecuted::Interrupted)) | Ended::Undecided => return self.retry(core, reader.position, false),
         };
@@ -137,7 +137,7 @@ impl<'c> Worker<'c> {
         self.stage = Stage::Publishing(Box::new(publication));
     }
 
-    /// D1: waits for what the attempt needs; D7: for the frontier, when it waited too often.
+    /// D1: waits for the value that the attempt needs. D7: waits for the frontier after too many attempts.
     fn suspend(&mut self, core: &Core<'_>, position: Position, incarnation: u32, halt: Halt) {
         self.statistics.suspensions += 1;
         match halt {
@@ -171,7 +171,7 @@ impl<'c> Worker<'c> {
         }
     }
 
-    /// Keeps the lowest in hand and gives the others away.
+    /// Keeps the lowest position in hand and queues the others.
     fn take(&mut self, core: &Core<'_>, position: Position) {
         match self.hand {
             None => self.hand = Some(position),

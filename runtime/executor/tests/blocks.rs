@@ -1,4 +1,4 @@
-//! Blocks: what is executed, what is skipped, and the roots over it.
+//! Blocks: executed transactions, skipped transactions, and the roots over them.
 
 mod support;
 
@@ -37,7 +37,7 @@ fn transactions_see_what_came_before_them_in_the_block() {
     assert_eq!(root, node.tree.root());
 }
 
-/// Roots as any Ethereum client computes them, over the executed transactions only.
+/// The roots equal those that any Ethereum client computes over the executed transactions.
 #[test]
 fn roots_are_ethereums() {
     let node = Node::new();

@@ -1,4 +1,5 @@
-//! A result is a function of the block: the same in another process, and however the block is cut.
+//! A result is a function of the block: equal in another process, and independent of how transactions are divided into
+//! blocks.
 #![allow(clippy::unwrap_used)] // also in helpers
 
 mod support;
@@ -9,7 +10,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use support::{BASE_FEE, Node, digest, key, workload};
 
-/// What the test below runs in a process of its own: reads a seed, prints the digest.
+/// Child process of the test below: reads a seed, prints the digest.
 #[test]
 #[ignore = "runs as a child of the_same_in_a_fresh_process"]
 fn child() {
@@ -41,7 +42,7 @@ proptest! {
         prop_assert_eq!(here, digest_in_a_fresh_process(seed));
     }
 
-    /// One block or one block per transaction: the same state, receipts and skips.
+    /// One block, or one block per transaction: equal state, receipts and skips.
     #[test]
     fn cutting_blocks_differently_changes_no_state(seed: u64) {
         let mut whole = Node::new();
@@ -52,7 +53,8 @@ proptest! {
             let mut skipped = Vec::new();
             let mut last = pieces.tree.root();
             for (position, raw) in block.iter().enumerate() {
-                // The author of a candidate follows from its position, so the other author's turn is filled with nothing.
+                // The position of a candidate determines its author, so an invalid transaction takes the other author's
+                // turn.
                 let filler = alloy_primitives::Bytes::new();
                 let alone = if position % 2 == 0 { vec![raw.clone()] } else { vec![filler, raw.clone()] };
                 let (output, root) = pieces.append(&alone);
@@ -71,7 +73,7 @@ proptest! {
         }
     }
 
-    /// Wei leaves the world as base fee and in no other way.
+    /// Wei is burned only as base fee.
     #[test]
     fn only_the_base_fee_is_burned(seed: u64) {
         let mut node = Node::new();
@@ -91,7 +93,7 @@ proptest! {
     }
 }
 
-/// The workload is worth its name: all ways to be skipped that the state decides, successes, reverts, traps, logs.
+/// Workloads cover all cases: every skip reason that depends on the state, successes, reverts, traps, logs.
 #[test]
 fn workloads_meet_every_case() {
     use corniche_types::SkipReason::*;

@@ -1,5 +1,5 @@
-//! The scheduler's locks, atomics and condition variable in every order of events, up to a number of preemptions: the same source as in the
-//! crate, compiled with loom's primitives in place of std's.
+//! The scheduler's locks, atomics and condition variable in every order of events, up to a number of preemptions.
+//! Compiles the crate's source with loom's primitives in place of std's.
 #![allow(dead_code)] // a part of the scheduler is enough here
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -15,18 +15,18 @@ mod schedule;
 use loom::sync::{Arc, Mutex};
 use schedule::{Finished, Position, Reader, Schedule, Settled, Until, Waits};
 
-/// One key: its value, and who has read it. What it takes of the store for the rest to be put to the test.
+/// One key: its value and its readers. A minimal store for testing the schedule.
 #[derive(Default)]
 struct Cell {
     value: u32,
     readers: Vec<Reader>,
 }
 
-/// The first transaction writes 1, the others read what is there and add 1; a chain through one cell.
+/// The first transaction writes 1, the others read the value and add 1: a chain through one cell.
 struct Block {
     schedule: Schedule<u32>,
     cells: Vec<Mutex<Cell>>,
-    /// Whether the readers wait for their writers without running.
+    /// True if readers wait for their writers without running first.
     foreseen: bool,
 }
 
@@ -115,7 +115,7 @@ fn explore(transactions: usize, threads: usize, foreseen: bool, preemptions: usi
             .collect();
         block.work();
         others.into_iter().for_each(|thread| thread.join().unwrap());
-        // Everybody went home, all is final, and each read what the one before it wrote in the end.
+        // All workers have ended, everything is final, and each transaction has read its predecessor's last value.
         assert_eq!(block.schedule.frontier() as usize, transactions);
         for position in 0..transactions {
             assert_eq!(block.schedule.with_result(position as Position, |result| *result), position as u32 + 1);
@@ -143,8 +143,8 @@ fn three_threads() {
     explore(2, 3, false, 2);
 }
 
-/// Who gives a transaction away wakes somebody for it. Nothing but speed would be lost if nobody came, since the giver comes back; so here it does
-/// not come back before another one has taken it.
+/// Pushing a transaction wakes a sleeping worker. In a real block a missing wake-up costs only speed, since the pushing
+/// worker returns to the queue. Here it returns only after another worker has taken the transaction.
 #[test]
 fn a_sleeper_is_woken() {
     let mut model = loom::model::Builder::new();

@@ -1,4 +1,4 @@
-//! Transactions that run before they are ordered: results are adopted where they hold, and never where they do not.
+//! Speculative execution: results are adopted exactly when they hold.
 #![allow(clippy::unwrap_used)] // also in helpers
 
 mod support;
@@ -14,7 +14,7 @@ use support::judge::{Court, block, call};
 use support::program::Op::{Load, Log, Set, SkipIfZero, Store};
 use support::{BASE_FEE, CHAIN_ID, FEE_ADDRESSES, Node, addition, candidates, draft, key, workload};
 
-/// Offers and runs everything, as one who has nothing better to do.
+/// Offers and runs all transactions, like an idle node.
 fn speculate(node: &Node, speculator: &mut Speculator, offered: &[Candidate]) {
     for candidate in offered {
         speculator.offer(candidate.author, [candidate.raw.clone()]);
@@ -32,7 +32,7 @@ fn run_waiting(node: &Node, speculator: &mut Speculator) {
     }
 }
 
-/// Executes a block with what speculation has for it, compares with the judge, and keeps it.
+/// Executes a block with its speculative results, compares with serial execution, and appends it.
 fn execute(node: &mut Node, speculator: &mut Speculator, block: &[Candidate]) -> (BlockOutput, Statistics) {
     let env = node.env();
     execute_in(node, speculator, &env, block)
@@ -58,7 +58,7 @@ fn transfers(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
     nonces.map(transfer).collect()
 }
 
-/// S2: in the order in which they were seen, nothing is run again, although every one depends on the one before.
+/// S2: in the order in which they were seen, no transaction runs again, although each depends on its predecessor.
 #[test]
 fn what_comes_as_foreseen_is_adopted_without_a_run() {
     let mut node = Node::new();
@@ -73,8 +73,8 @@ fn what_comes_as_foreseen_is_adopted_without_a_run() {
     assert_eq!((speculator.kept(), speculator.waiting()), (0, 0));
 }
 
-/// A block in another second costs another base fee, so every balance after it is another one than was foreseen. What was built
-/// on the wrong ones is run again before anything new is, or nothing would ever hold again.
+/// A block in another second has another base fee, so every later balance differs from the prediction. Results built on
+/// the wrong balances are repaired before new transactions run; otherwise no later result would hold.
 #[test]
 fn a_surprise_is_made_good() {
     let mut node = Node::new();
@@ -94,14 +94,14 @@ fn a_surprise_is_made_good() {
     }
 }
 
-/// S6: the thread looks for ordered work between steps, so a step must not run more than one transaction.
+/// S6: the thread checks for ordered work between steps, so a step runs at most one transaction.
 #[test]
 fn a_step_of_repair_runs_one_transaction_at_most() {
     let mut node = Node::new();
     let mut speculator = Speculator::new(SpeculationLimits::default());
     let all = candidates(&transfers(0..40));
     speculate(&node, &mut speculator, &all);
-    // Another base fee, so none of the 32 results that are left holds.
+    // With another base fee, none of the remaining 32 results holds.
     let later = BlockEnv { base_fee: BASE_FEE + 1, ..node.env() };
     execute_in(&mut node, &mut speculator, &later, &all[..8]);
     let state = node.state.latest();
@@ -117,14 +117,15 @@ fn a_step_of_repair_runs_one_transaction_at_most() {
         steps += 1;
     }
     assert_eq!((steps, speculator.kept()), (32, 32), "all are run again");
-    // Now all of them hold, and checking them is no run.
+    // Now all of them hold, and checking them needs no run.
     speculator.settle(&[], false);
     let before = speculator.counts().runs;
     let steps = std::iter::repeat_with(|| speculator.repair(&node.vm, &state, &later)).take_while(|repaired| *repaired).count();
     assert_eq!((steps, speculator.counts().runs - before), (2, 0));
 }
 
-/// S2, S5: in another order, with strangers in between, what does not hold is run, and the results are the judge's.
+/// S2, S5: in another order and mixed with other transactions, results that do not hold run again. The output equals
+/// the serial one.
 #[test]
 fn what_comes_otherwise_is_run_where_it_must_be() {
     let mut adopted = 0;
@@ -148,7 +149,7 @@ fn what_comes_otherwise_is_run_where_it_must_be() {
     assert!(adopted > 100 && executed > 100, "both happen: {adopted} adopted, {executed} run");
 }
 
-/// A result that rests on a transaction that then was not ordered before it must not be adopted.
+/// A result that depends on a transaction which was not ordered before it must not be adopted.
 #[test]
 fn a_stale_result_is_not_adopted() {
     let mut node = Node::new();
@@ -159,7 +160,7 @@ fn a_stale_result_is_not_adopted() {
     let second = key(2).sign(addition(0, contract, 0, 1, 7));
     let seen = candidates(&[first, second.clone()]);
     speculate(&node, &mut speculator, &seen);
-    // The first never comes; the second returned 12 when it was tried.
+    // The first is never ordered; the second returned 12 in speculation.
     let block = candidates(&[second]);
     let recorded: Vec<_> = block.iter().map(|candidate| speculator.take(candidate)).collect();
     let tried = recorded[0].clone().unwrap().outcome.unwrap().receipt.output;
@@ -171,7 +172,7 @@ fn a_stale_result_is_not_adopted() {
     assert_eq!((statistics.adopted, statistics.executions), (0, 1));
 }
 
-/// What was drawn from one block's randomness does not hold in a block that has another one.
+/// A result that depends on a block's randomness does not hold in a block with another one.
 #[test]
 fn what_drew_another_randomness_is_run_again() {
     const DRAW: &str = r#"(module
@@ -196,7 +197,7 @@ fn what_drew_another_randomness_is_run_again() {
     }
 }
 
-/// S5: an author has a share and no more; others are not touched by it; what was ordered or has waited too long makes room.
+/// S5: an author cannot exceed its share or affect others. Ordered and expired transactions free their share.
 #[test]
 fn one_author_cannot_take_more_than_its_share() {
     let mut node = Node::new();
@@ -234,7 +235,7 @@ fn one_author_cannot_take_more_than_its_share() {
     assert_eq!(speculator.kept(), 1, "and there is room again");
 }
 
-/// S5: a result that is run again is counted as it is then. A transaction that logs only when another one came before it.
+/// S5: a result that runs again counts with its new size. The transaction logs only if another one ran before it.
 #[test]
 fn a_result_that_grows_when_it_is_run_again_counts_as_large_as_it_is() {
     let ops = [vec![Load(1), SkipIfZero(12)], vec![Log; 12]].concat();
@@ -268,7 +269,7 @@ fn a_result_that_grows_when_it_is_run_again_counts_as_large_as_it_is() {
         speculator.run(&court.vm, &closed, &env, grows.author, &transaction, court.fees()[0]);
         assert_eq!(speculator.kept(), 1);
         assert!(waiting(&mut speculator), "a small result leaves room");
-        // Somebody else's block opens the door, and what was run is run again.
+        // Another block satisfies the condition, and the transaction runs again.
         speculator.settle(&opens, false);
         while speculator.repair(&court.vm, &court.snapshot(), &env) {}
         assert_eq!(speculator.kept(), usize::from(fits), "no author keeps more than its share");
@@ -281,7 +282,7 @@ fn a_result_that_grows_when_it_is_run_again_counts_as_large_as_it_is() {
     }
 }
 
-/// With a share of nothing there is no speculation.
+/// A share of zero disables speculation.
 #[test]
 fn it_can_be_turned_off() {
     let node = Node::new();

@@ -1,4 +1,4 @@
-//! What things are called: accounts by their labels, contracts' functions, events and errors by their ABIs.
+//! Names for traces: labels of accounts, and functions, events and errors from contracts' ABIs.
 
 use crate::contract::Contract;
 use crate::revert::Revert;
@@ -11,16 +11,16 @@ use corniche_vm::Place;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of code: its name, its interface, its symbols.
+/// Metadata of code: name, interface and symbols.
 type Known = (String, Arc<JsonAbi>, Option<Arc<Symbols>>);
 
-/// Names for people who read traces. Never part of a result.
+/// Names for readers of traces. They never affect a result.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     labels: BTreeMap<Address, String>,
-    /// By the contract's address, however it came to be.
+    /// By address, for contracts deployed in any way.
     interfaces: BTreeMap<Address, Arc<JsonAbi>>,
-    /// Of contracts that others make: by the code's hash.
+    /// Metadata by code hash, for contracts that other contracts deploy.
     codes: BTreeMap<B256, Known>,
     symbols: BTreeMap<Address, Arc<Symbols>>,
 }
@@ -30,38 +30,38 @@ impl Book {
         self.labels.insert(address, name.into());
     }
 
-    /// A contract's interface.
+    /// Adds a contract's interface.
     pub fn interface(&mut self, address: Address, abi: JsonAbi) {
         self.interfaces.insert(address, Arc::new(abi));
     }
 
-    /// What a contract's functions are called and which lines they come from.
+    /// Adds a contract's symbols: function names and source lines.
     pub fn symbols(&mut self, address: Address, symbols: Symbols) {
         self.symbols.insert(address, Arc::new(symbols));
     }
 
-    /// A contract that may come to be there.
+    /// Adds a contract that may be deployed at `address`.
     pub(crate) fn expect(&mut self, address: Address, contract: &Contract) {
         self.symbols.extend(contract.symbols.clone().map(|symbols| (address, symbols)));
     }
 
-    /// Whether anything is known of where a contract may fail.
+    /// Returns whether symbols of the contract are known.
     pub(crate) fn has_symbols(&self, address: &Address) -> bool {
         self.symbols.contains_key(address)
     }
 
-    /// Where a contract's run failed, the innermost function first; nothing where nothing is known.
+    /// Describes where a contract's run failed, innermost function first. Empty without symbols.
     pub(crate) fn places(&self, address: &Address, places: &[Place]) -> Vec<String> {
         self.symbols.get(address).map(|symbols| symbols.tell(places)).unwrap_or_default()
     }
 
-    /// Code that is called so wherever it lies.
+    /// Adds metadata for code with this hash, at any address.
     pub(crate) fn code(&mut self, hash: B256, contract: &Contract) {
         let Contract { name, abi, symbols, .. } = contract;
         self.codes.insert(hash, (name.clone(), Arc::new(abi.clone()), symbols.clone()));
     }
 
-    /// An account that holds known code.
+    /// Adds the metadata of an account whose code hash is known.
     pub(crate) fn met(&mut self, address: Address, code_hash: B256) {
         if let Some((name, abi, symbols)) = self.codes.get(&code_hash) {
             self.labels.entry(address).or_insert_with(|| name.clone());
@@ -72,7 +72,7 @@ impl Book {
         }
     }
 
-    /// Its label, or the first and last bytes of the address.
+    /// Returns the account's label, or the first and last bytes of its address.
     pub fn name(&self, address: &Address) -> String {
         self.labels.get(address).cloned().unwrap_or_else(|| {
             let text = address.to_string();
@@ -80,13 +80,13 @@ impl Book {
         })
     }
 
-    /// The function that an input is for, by a contract's interface.
+    /// Returns the function that `input` calls, according to the contract's interface.
     pub(crate) fn function(&self, to: &Address, input: &[u8]) -> Option<&Function> {
         let selector = input.first_chunk::<4>()?;
         self.interfaces.get(to)?.functions().find(|function| function.selector() == *selector)
     }
 
-    /// `transfer(bob, 10)`; bytes where nothing is known.
+    /// Formats a call, like `transfer(bob, 10)`; as bytes if the function is unknown.
     pub fn call(&self, to: &Address, input: &[u8]) -> String {
         match self.function(to, input).and_then(|function| Some((function, function.abi_decode_input(&input[4..]).ok()?))) {
             Some((function, values)) => format!("{}({})", function.name, self.values(&function.inputs, &values)),
@@ -94,7 +94,7 @@ impl Book {
         }
     }
 
-    /// What a call returned; nothing for no bytes.
+    /// Formats a call's return value; empty if there are no bytes.
     pub fn output(&self, to: &Address, input: &[u8], output: &[u8]) -> String {
         match self.function(to, input).and_then(|function| function.abi_decode_output(output).ok()) {
             Some(values) => values.iter().map(|value| self.value(value)).collect::<Vec<_>>().join(", "),
@@ -103,9 +103,9 @@ impl Book {
         }
     }
 
-    /// The reason in revert data: `Error(string)`, `Panic(uint256)`, an error of this or any other known contract, or its bytes.
+    /// Formats revert data: `Error(string)`, `Panic(uint256)`, an error of this or any other known contract, or bytes.
     pub fn error(&self, by: &Address, data: &[u8]) -> String {
-        // A contract hands on what another refused with, whose names it does not have.
+        // A contract may forward another contract's error, which its own ABI does not contain.
         let interfaces = self.interfaces.get(by).into_iter().chain(self.interfaces.values()).map(|abi| &**abi);
         match Revert::decode(data, interfaces) {
             Some(Revert::Text(text)) => format!("\"{text}\""),
@@ -116,8 +116,8 @@ impl Book {
         }
     }
 
-    /// `Transfer(from: alice, to: bob, value: 10)`, in the words of the contract whose code logged it, or else of the one that it is a log of:
-    /// behind a proxy they are two.
+    /// Formats a log, like `Transfer(from: alice, to: bob, value: 10)`. Uses the ABI of the contract whose code emitted
+    /// it, otherwise the ABI of the log's address. Behind a proxy these differ.
     pub fn log(&self, by: &Address, log: &Log) -> String {
         let known = [by, &log.address].into_iter().filter_map(|address| self.interfaces.get(address)).find_map(|abi| {
             let event = abi.events().find(|event| log.topics.first() == Some(&event.selector()))?;
@@ -160,7 +160,7 @@ impl Book {
     }
 }
 
-/// As hexadecimal, long ones cut.
+/// Formats bytes as hexadecimal; truncates long ones.
 fn bytes(data: &[u8]) -> String {
     const SHOWN: usize = 68;
     if data.len() <= SHOWN {

@@ -1,9 +1,9 @@
-//! A contract's crate is built the same wherever it lies. The one place here that touches the world: `cargo` is run when a test, or the command
-//! line, asks for a module.
+//! Builds a contract's crate reproducibly, independent of its location. Only this module runs processes: it calls
+//! `cargo` when a test, or the command line, requests a module.
 //!
-//! A module carries the paths of the sources whose panics it can tell of, and what a call costs depends on the module's size. So
-//! paths are told as they would be told anywhere, and what the environment says of other builds does not count.
-#![allow(clippy::disallowed_methods)] // A tool for tests on a developer's machine; nothing that decides comes through here.
+//! A module contains the source paths that its panics report, and the cost of a call depends on the module's size. So
+//! all paths are remapped to fixed ones, and compiler flags from the environment are ignored.
+#![allow(clippy::disallowed_methods)] // a tool for tests on a developer's machine; no consensus code runs here
 
 use crate::contract::ContractError;
 use serde_json::Value;
@@ -13,16 +13,16 @@ use std::process::{Command, Output, Stdio};
 
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// What a module is built for.
+/// Purpose of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
-    /// A deployment.
+    /// For deployment.
     Release,
-    /// Looking at what fails: with the feature `debug` and debug information.
+    /// For debugging: with the feature `debug` and debug information.
     Debug,
 }
 
-/// Where the module lies afterwards.
+/// Builds the crate and returns the path of the module.
 pub fn build(folder: &Path, how: Build) -> Result<PathBuf, ContractError> {
     let manifest = folder.join("Cargo.toml");
     let metadata = metadata(folder)?;
@@ -39,19 +39,20 @@ pub fn build(folder: &Path, how: Build) -> Result<PathBuf, ContractError> {
     module_of(&built.stdout, &manifest).ok_or(ContractError::NoModule(manifest))
 }
 
-/// The command that builds a crate's module, given what `cargo metadata` says of it: with this machine's paths told as anywhere, and without what
-/// a shell or a test's own build was told. [`module_of`] finds the module in what it prints.
+/// Returns the command that builds a crate's module, given the output of `cargo metadata`. It remaps this machine's
+/// paths to fixed ones and ignores compiler flags of a shell or a test's own build. [`module_of`] finds the module in
+/// its output.
 pub fn module_build(folder: &Path, metadata: &Value) -> Result<Command, ContractError> {
     let told = told_as(folder, metadata)?.into_iter();
     let flags: Vec<_> = told.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display())).collect();
     let mut build = cargo(folder);
     build.args(["build", "--lib", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]);
-    // A list in the project's configuration is added to, as it is not by the environment.
+    // A list in the configuration extends the project's own flags; the environment variable would replace them.
     build.arg("--config").arg(format!("target.{TARGET}.rustflags={}", Value::from(flags)));
     Ok(build)
 }
 
-/// The module among what cargo says that it made of a manifest, whose path is a canonical one.
+/// Returns the module's path from cargo's messages. `manifest` is the canonical path of the crate's manifest.
 pub fn module_of(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
     String::from_utf8_lossy(messages)
         .lines()
@@ -64,14 +65,14 @@ pub fn module_of(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
         .next_back()
 }
 
-/// What cargo knows of the crate and its dependencies.
+/// Returns the output of `cargo metadata`.
 fn metadata(folder: &Path) -> Result<Value, ContractError> {
     let mut metadata = cargo(folder);
     metadata.args(["metadata", "--format-version", "1", "--filter-platform", TARGET]);
     Ok(serde_json::from_slice(&run("cargo", metadata)?.stdout).unwrap_or_default())
 }
 
-/// Whether the crate has a feature of that name.
+/// Returns whether the crate has a feature `debug`.
 fn has_debug(metadata: &Value, manifest: &Path) -> bool {
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let own = manifest.canonicalize().unwrap_or_else(|_| manifest.into());
@@ -79,13 +80,13 @@ fn has_debug(metadata: &Value, manifest: &Path) -> bool {
     package.is_some_and(|package| package["features"].get("debug").is_some())
 }
 
-/// This machine's paths, and what a module calls them; of those that fit the last counts.
+/// Returns this machine's paths with the names that replace them. The last matching path wins.
 fn told_as(folder: &Path, metadata: &Value) -> Result<Vec<(PathBuf, String)>, ContractError> {
     let path = |value: &Value| value.as_str().map(PathBuf::from);
     let home =
         env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
     let workspace = path(&metadata["workspace_root"]);
-    // Packages that lie outside of the workspace and come by their paths.
+    // Path dependencies outside of the workspace.
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let beside = packages.iter().filter(|package| package["source"].is_null()).filter_map(|package| {
         let folder = path(&package["manifest_path"])?.parent()?.to_owned();
@@ -97,7 +98,7 @@ fn told_as(folder: &Path, metadata: &Value) -> Result<Vec<(PathBuf, String)>, Co
     Ok(beside.chain(named).chain(library(folder)?).collect())
 }
 
-/// The standard library's sources, where they are installed: told as the compiler tells them where they are not.
+/// Maps the installed sources of the standard library to the path that the compiler uses when they are not installed.
 fn library(folder: &Path) -> Result<Option<(PathBuf, String)>, ContractError> {
     let rustc = |arguments: &[&str]| {
         let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
@@ -109,7 +110,7 @@ fn library(folder: &Path) -> Result<Option<(PathBuf, String)>, ContractError> {
     Ok(commit.map(|commit| (Path::new(sysroot.trim()).join("lib/rustlib/src/rust"), format!("/rustc/{commit}"))))
 }
 
-/// Cargo without what the test's own build was told.
+/// Returns a cargo command without the compiler flags of the test's own build.
 fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder);

@@ -15,10 +15,10 @@ use corniche_vm::{BlockEnv, Call, CallOutcome, End, NoCache, Rules, Trace, Trace
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// Inputs, outputs and logs of a transaction that are kept for its tree.
+/// Limits of the inputs, outputs and logs recorded for a transaction's trace.
 const TRACED: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false };
 
-/// Accounts, contracts and a clock. A clone is a snapshot: what happens to one happens to no other.
+/// Accounts, contracts and a clock in memory. A clone is an independent snapshot.
 #[derive(Clone)]
 pub struct Chain {
     vm: Vm,
@@ -30,7 +30,7 @@ pub struct Chain {
     made: Vec<Made>,
 }
 
-/// A block of the past: what its header is made of again.
+/// A past block: the data from which its header is rebuilt.
 #[derive(Clone)]
 struct Made {
     env: BlockEnv,
@@ -44,14 +44,14 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// A chain without contracts. Its clock begins on 1 January 2030.
+    /// Creates a chain without contracts. Its clock starts on 1 January 2030.
     ///
     /// # Panics
-    /// When this machine cannot run the virtual machine at all.
+    /// Panics if the virtual machine cannot start on this machine.
     pub fn new() -> Self {
-        // One for all tests of a process: its address space is large.
+        // Shared by all tests of a process, because its address space is large.
         static VM: OnceLock<Vm> = OnceLock::new();
-        // Debug builds of contracts are at home here.
+        // Development rules also accept debug builds of contracts.
         let config = VmConfig { rules: Rules::DEVELOPMENT, ..VmConfig::default() };
         let vm = VM.get_or_init(|| Vm::new(&config, Arc::new(NoCache)).expect("a virtual machine"));
         let block = BlockEnv {
@@ -68,7 +68,7 @@ impl Chain {
         Self { vm: vm.clone(), changes, block, gas_price: 0, book, gas, made: Vec::new() }
     }
 
-    /// The account of this name, which owns a million coins when it is first asked for.
+    /// Returns the account with this name. A new account has a balance of a million coins.
     pub fn account(&mut self, name: &str) -> Address {
         let address = Address::from_word(keccak256(name));
         if self.state().account(&address).is_none() {
@@ -78,12 +78,12 @@ impl Chain {
         address
     }
 
-    /// What traces call an account.
+    /// Sets the name of an account in traces.
     pub fn label(&mut self, address: Address, name: &str) {
         self.book.label(address, name);
     }
 
-    /// Tells traces the interface of contracts that other contracts make of this code.
+    /// Registers a contract's interface for traces of contracts that other contracts deploy from this code.
     pub fn knows(&mut self, contract: &Contract) {
         let compressed = creation::compressed(&contract.wasm).unwrap_or_default();
         for stored in [&contract.wasm[..], &compressed] {
@@ -91,16 +91,16 @@ impl Chain {
         }
     }
 
-    /// Who the next transaction is from.
+    /// Starts a transaction from this sender.
     pub fn by(&mut self, from: Address) -> By<'_> {
         let gas = self.block.gas_limit;
         By { chain: self, from, value: U256::ZERO, gas }
     }
 
-    /// What a function answers, asked by nobody in particular.
+    /// Calls a function without a transaction, from the zero address, and returns its result.
     ///
     /// # Panics
-    /// When it does not answer: with its calls. [`By::call`] returns that instead.
+    /// Panics with the trace if the call fails. [`By::call`] returns an error instead.
     pub fn view<C: SolCall>(&self, contract: Address, call: C) -> C::Return {
         self.ask(Address::ZERO, contract, U256::ZERO, self.block.gas_limit, call).unwrap_or_else(|failed| panic!("{failed:?}"))
     }
@@ -113,17 +113,17 @@ impl Chain {
         self.account_of(&account).nonce
     }
 
-    /// Whether there is code.
+    /// Returns whether the account has code.
     pub fn is_contract(&self, account: Address) -> bool {
         self.account_of(&account).has_code()
     }
 
-    /// A contract's storage, for tests that look below its interface.
+    /// Returns a storage slot of a contract, for tests of the storage layout.
     pub fn storage(&self, contract: Address, slot: B256) -> B256 {
         self.state().storage(&contract, &slot)
     }
 
-    /// All of a contract's slots that hold something.
+    /// Returns all non-zero slots of a contract.
     pub fn slots(&self, contract: Address) -> BTreeMap<B256, B256> {
         let own = self.changes.storage.range((contract, B256::ZERO)..).take_while(|((address, _), _)| *address == contract);
         own.filter(|(_, word)| !word.is_zero()).map(|((_, slot), word)| (*slot, *word)).collect()
@@ -138,7 +138,7 @@ impl Chain {
         self.changes.storage.insert((contract, slot), value);
     }
 
-    /// Seconds, as the next block will have them.
+    /// Timestamp of the next block in seconds.
     pub fn time(&self) -> u64 {
         self.block.timestamp
     }
@@ -147,54 +147,54 @@ impl Chain {
         self.block.number
     }
 
-    /// What the next block's transactions read as its randomness; another one in each block.
+    /// Randomness of the next block; it differs in each block.
     pub fn randomness(&self) -> B256 {
         self.block.randomness
     }
 
-    /// What the next block's will be.
+    /// Sets the randomness of the next block.
     pub fn set_randomness(&mut self, randomness: B256) {
         self.block.randomness = randomness;
     }
 
-    /// A header of a block of the past in RLP, as `debug_getRawHeader` answers it: number, time, randomness, base fee, beneficiary and parent are
-    /// the block's. Its roots and its bloom are zero, as nothing here is hashed; say a header of your own with
-    /// [`Self::set_certified_hash`] where they matter.
+    /// Returns the header of a past block in RLP, like `debug_getRawHeader`. Number, time, randomness, base fee,
+    /// beneficiary and parent are those of the block. Roots and bloom are zero, as the harness computes no hashes; if
+    /// they matter, set the hash of your own header with [`Self::set_certified_hash`].
     pub fn header(&self, number: u64) -> Option<Bytes> {
         let at = usize::try_from(number.checked_sub(1)?).ok()?;
         let env = &self.made.get(at)?.env;
         Some(alloy_rlp::encode(self.header_of(env)).into())
     }
 
-    /// What contracts are told from now on as the hash of that header (`certified_hash`), where the block they run in allows it at all: the
-    /// newest is 65 below it. The headers of this chain's own blocks are there by themselves.
+    /// Sets the hash of that header as contracts read it (`certified_hash`). A block can read headers that are at least
+    /// 65 below it. The hashes of this chain's own headers are set automatically.
     pub fn set_certified_hash(&mut self, number: u64, hash: B256) {
         self.set_storage(certified::ADDRESS, certified::slot(number), hash);
     }
 
-    /// Lets so many seconds go by.
+    /// Advances the clock of the next block by this many seconds.
     pub fn advance(&mut self, seconds: u64) {
         self.block.timestamp = self.block.timestamp.saturating_add(seconds);
     }
 
-    /// Makes so many empty blocks, a second apart.
+    /// Appends empty blocks, one second apart.
     pub fn mine(&mut self, blocks: u64) {
         for _ in 0..blocks {
             self.end_block();
         }
     }
 
-    /// From now on a gas costs this many wei, which senders pay; at least the base fee, 10⁹. Until then it costs nothing.
+    /// Sets the gas price in wei, at least the base fee of 10⁹. Senders pay it from now on; before, gas is free.
     pub fn gas_price(&mut self, wei: u128) {
         self.gas_price = wei;
     }
 
-    /// What transactions used so far, by contract and function.
+    /// Gas used by transactions so far, by contract and function.
     pub fn gas(&self) -> &GasReport {
         &self.gas
     }
 
-    /// Whatever traces call things.
+    /// Names used in traces.
     pub fn book(&self) -> &Book {
         &self.book
     }
@@ -208,7 +208,7 @@ impl Chain {
         self.state().account(account).unwrap_or(nothing)
     }
 
-    /// The block before must be there.
+    /// The parent block must exist.
     fn header_of(&self, env: &BlockEnv) -> Header {
         let parent = usize::try_from(env.number).ok().and_then(|number| self.made.get(number.checked_sub(2)?));
         Header {
@@ -228,7 +228,7 @@ impl Chain {
 
     fn end_block(&mut self) {
         self.made.push(Made { env: self.block.clone(), hash: header_hash(&self.header_of(&self.block)) });
-        // The first block has the number 1.
+        // Block numbers start at 1.
         if let Some(at) = certified::written_by(self.block.number).and_then(|number| number.checked_sub(1)) {
             self.set_certified_hash(at + 1, self.made[at as usize].hash);
         }
@@ -240,7 +240,7 @@ impl Chain {
     fn ask<C: SolCall>(&self, from: Address, to: Address, value: U256, gas: u64, call: C) -> Result<C::Return, Failed> {
         let call_data = Call { from, to: Some(to), value, input: call.abi_encode().into(), gas, ..Call::default() };
         let (outcome, trace, _) = self.run(&call_data);
-        // Nobody keeps what it did, so what it met is only met here.
+        // The call's changes are discarded, so contracts it deployed are added to a copy of the book.
         let mut book = self.book.clone();
         meet(&mut book, &self.state(), trace.as_deref());
         read::<C>(&book, outcome, trace).map(|sent| sent.output)
@@ -256,7 +256,7 @@ impl Chain {
         (outcome, trace.into_parts().0.map(Box::new), changes)
     }
 
-    /// Whether something failed in code whose lines or functions are known.
+    /// Returns whether a frame failed in code whose symbols are known.
     fn can_say_where(&self, root: &TraceFrame) -> bool {
         fn fails(book: &Book, frame: &TraceFrame) -> bool {
             (frame.ended_by_machine() && book.has_symbols(&frame.to)) || frame.calls.iter().any(|call| fails(book, call))
@@ -268,7 +268,7 @@ impl Chain {
         }
     }
 
-    /// A transaction, in a block of its own.
+    /// Runs a transaction in its own block.
     fn transact(&mut self, call: &Call) -> (CallOutcome, Option<Box<TraceFrame>>) {
         let (outcome, trace, changes) = self.run(call);
         self.changes.merge(changes);
@@ -279,7 +279,7 @@ impl Chain {
     }
 }
 
-/// Notes the interfaces of all accounts that a run came by.
+/// Adds the interfaces of all accounts in the trace.
 fn meet(book: &mut Book, view: &dyn StateView, frame: Option<&TraceFrame>) {
     let Some(frame) = frame else { return };
     if let Some(account) = view.account(&frame.to) {
@@ -293,13 +293,13 @@ fn meet(book: &mut Book, view: &dyn StateView, frame: Option<&TraceFrame>) {
 fn failed(book: &Book, outcome: CallOutcome, trace: Option<Box<TraceFrame>>) -> Failed {
     let told = match &trace {
         Some(root) => tell(book, root),
-        // It did not even begin.
+        // The transaction did not start.
         None => format!("{}\n", outcome.end.reason().unwrap_or_else(|| "failed".into())),
     };
     Failed { end: outcome.end, data: outcome.output, gas_used: outcome.gas_used, trace, told }
 }
 
-/// Decoded, if it went well.
+/// Decodes the output of a successful call.
 fn read<C: SolCall>(book: &Book, outcome: CallOutcome, trace: Option<Box<TraceFrame>>) -> Result<Sent<C::Return>, Failed> {
     if outcome.end != End::Success {
         return Err(failed(book, outcome, trace));
@@ -315,7 +315,7 @@ fn read<C: SolCall>(book: &Book, outcome: CallOutcome, trace: Option<Box<TraceFr
     }
 }
 
-/// A transaction being put together.
+/// Builder of a transaction.
 pub struct By<'a> {
     chain: &'a mut Chain,
     from: Address,
@@ -324,19 +324,19 @@ pub struct By<'a> {
 }
 
 impl By<'_> {
-    /// Sends so many wei with it.
+    /// Sets the value in wei.
     pub fn value(mut self, wei: impl Into<U256>) -> Self {
         self.value = wei.into();
         self
     }
 
-    /// Its gas limit; a block's unless said otherwise.
+    /// Sets the gas limit; default: the block's gas limit.
     pub fn gas(mut self, limit: u64) -> Self {
         self.gas = limit;
         self
     }
 
-    /// Deploys a contract, its constructor run with these arguments: a tuple, or `()` for none.
+    /// Deploys a contract. `arguments` are the constructor's: a tuple, or `()` for none.
     pub fn deploy<A: SolValue>(self, contract: &Contract, arguments: A) -> Result<Address, Failed>
     where
         for<'a> <A::SolType as SolType>::Token<'a>: TokenSeq<'a>,
@@ -344,13 +344,13 @@ impl By<'_> {
         self.deploy_traced(contract, arguments).map(|sent| sent.output)
     }
 
-    /// The same, with what it cost and did.
+    /// Like [`deploy`](Self::deploy), but also returns gas, logs and trace.
     pub fn deploy_traced<A: SolValue>(self, contract: &Contract, arguments: A) -> Result<Sent<Address>, Failed>
     where
         for<'a> <A::SolType as SolType>::Token<'a>: TokenSeq<'a>,
     {
         let arguments = match arguments.abi_encode_params() {
-            // No bytes at all would mean that no constructor runs.
+            // Empty arguments would run no constructor.
             none if none.is_empty() && contract.abi.constructor().is_some() => Some(CONSTRUCTOR_SELECTOR.to_vec()),
             none if none.is_empty() => None,
             some => Some(some),
@@ -365,7 +365,7 @@ impl By<'_> {
     /// Sends creation data of a contract.
     pub(crate) fn create(self, contract: &Contract, data: Vec<u8>) -> Result<Sent<Address>, Failed> {
         let call = Call { to: None, input: data.into(), ..self.envelope() };
-        // A constructor that fails leaves no code to know it by.
+        // A failed constructor leaves no code by which to identify the contract.
         self.chain.book.expect(self.from.create(self.chain.nonce(self.from)), contract);
         let (outcome, trace) = self.chain.transact(&call);
         match outcome.contract_address.filter(|_| outcome.end == End::Success) {
@@ -394,7 +394,7 @@ impl By<'_> {
         sent
     }
 
-    /// Sends wei, or any bytes.
+    /// Sends wei, or arbitrary input.
     pub fn send_raw(self, to: Address, input: impl Into<Bytes>) -> Result<Sent<Bytes>, Failed> {
         let call = Call { to: Some(to), input: input.into(), ..self.envelope() };
         let (outcome, trace) = self.chain.transact(&call);
@@ -404,7 +404,7 @@ impl By<'_> {
         Ok(Sent { output: outcome.output, gas_used: outcome.gas_used, logs: outcome.logs, trace })
     }
 
-    /// What a function would answer; nothing of it remains.
+    /// Calls a function and discards its changes.
     pub fn call<C: SolCall>(self, to: Address, call: C) -> Result<C::Return, Failed> {
         self.chain.ask(self.from, to, self.value, self.gas, call)
     }

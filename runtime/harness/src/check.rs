@@ -1,4 +1,4 @@
-//! Would a module deploy, and if not, what is to be done about it.
+//! Checks whether a module would deploy, and proposes fixes if it would not.
 
 use crate::{Chain, Contract, creation};
 use corniche_abi::{CONSOLE_MODULE, ENTRYPOINT_EXPORT};
@@ -7,35 +7,36 @@ use corniche_vm::wasm::validate::{self, ValidationError};
 use std::collections::BTreeMap;
 use wasmparser::{Parser, Payload};
 
-/// A module that deploys.
+/// Properties of a module that deploys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployable {
-    /// Bytes, as a transaction carries it: less than [`corniche_types::MAX_TRANSACTION_BYTES`] with its arguments.
+    /// Compressed size in bytes. With constructor arguments, it must be less than
+    /// [`corniche_types::MAX_TRANSACTION_BYTES`].
     pub compressed: usize,
-    /// Bytes, unpacked: at most [`validate::MAX_MODULE_BYTES`].
+    /// Uncompressed size in bytes; at most [`validate::MAX_MODULE_BYTES`].
     pub unpacked: usize,
-    /// Of a creation that runs no constructor.
+    /// Gas of a deployment without a constructor.
     pub deployment_gas: u64,
-    /// Pages of 64 KiB that it starts with. Each costs 250 gas a call.
+    /// Initial memory in pages of 64 KiB. Each page costs 250 gas per call.
     pub pages: u32,
     pub functions: u32,
     /// Host calls by module.
     pub imports: BTreeMap<String, Vec<String>>,
-    /// It imports `console`: it deploys on development chains and nowhere else.
+    /// True if it imports `console`, which only development chains accept.
     pub development_only: bool,
 }
 
-/// A module that does not.
+/// Reason why a module does not deploy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct Refused {
-    /// In the words of the receipt that its deployment would have.
+    /// Text of the receipt that its deployment would have.
     pub fault: String,
-    /// What an author does about it.
+    /// Proposed fix.
     pub mend: String,
 }
 
-/// Deploys it on a chain of its own.
+/// Deploys the module on a new chain.
 pub fn check(wasm: &[u8]) -> Result<Deployable, Refused> {
     if !wasm.starts_with(b"\0asm") {
         let mend = "build it with `cargo build --release --target wasm32-unknown-unknown` and take the .wasm file; creation data and text format are not modules";
@@ -64,7 +65,7 @@ pub fn check(wasm: &[u8]) -> Result<Deployable, Refused> {
 const SMALLER: &str = "make it smaller: `opt-level = \"z\"`, `lto = true`, `codegen-units = 1`, `panic = \"abort\"` and `strip = true` in [profile.release], \
     fewer dependencies, wasm-opt -Oz; or split it into several contracts";
 
-/// By the kind of fault, and for the few kinds with many causes by what it names.
+/// Proposes a fix by the kind of fault. A few kinds have many causes; their text identifies the cause.
 fn mend(error: &ValidationError) -> String {
     match error {
         ValidationError::TooLarge { .. } => SMALLER.into(),
@@ -93,7 +94,7 @@ fn mend(error: &ValidationError) -> String {
     }
 }
 
-/// What a refused feature is called by, and what brings it in. The first that fits.
+/// Substrings that identify a refused feature, with the fix. The first match counts.
 const FEATURES: [(&[&str], &str); 11] = [
     (
         &["float"],
@@ -161,7 +162,7 @@ fn import(module: &str) -> String {
     }
 }
 
-/// Of a module that was checked.
+/// Returns the imports of a validated module.
 fn imports(wasm: &[u8]) -> BTreeMap<String, Vec<String>> {
     let mut imports = BTreeMap::<String, Vec<String>>::new();
     for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {

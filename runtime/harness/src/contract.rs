@@ -1,5 +1,5 @@
-//! A contract as it is deployed: its module, and what its interface calls things.
-#![allow(clippy::disallowed_methods)] // A tool for tests on a developer's machine; nothing that decides comes through here.
+//! A contract to deploy: its module, ABI and symbols.
+#![allow(clippy::disallowed_methods)] // a tool for tests on a developer's machine; no consensus code runs here
 
 use crate::cargo::{self, Build};
 use crate::symbols::Symbols;
@@ -17,13 +17,13 @@ use std::{env, fs};
 pub struct Contract {
     pub name: String,
     pub wasm: Bytes,
-    /// The one in the module, unless another is given. Empty when nobody knows it: calls are then shown by their selectors.
+    /// ABI embedded in the module, unless another one is given. Empty if unknown: traces then show selectors.
     pub abi: JsonAbi,
-    /// What its functions are called and which lines they come from, as far as that is known.
+    /// Names and source lines of its functions, if known.
     pub symbols: Option<Arc<Symbols>>,
 }
 
-/// Why there is no contract.
+/// Error in loading or building a contract.
 #[derive(Debug, thiserror::Error)]
 pub enum ContractError {
     #[error("cannot read {}: {error}", path.display())]
@@ -46,31 +46,32 @@ impl Contract {
         Self { name: name.into(), wasm, abi, symbols }
     }
 
-    /// The JSON ABI as the module carries it, if it does.
+    /// Returns the JSON ABI embedded in the module, if any.
     pub fn interface(&self) -> Option<&[u8]> {
         interface::embedded(&self.wasm)
     }
 
-    /// An ABI as text: the bare array, or an object with it under `abi`.
+    /// Sets the ABI from JSON: an array, or an object with the array under `abi`.
     pub fn with_abi(mut self, json: &str) -> Result<Self, serde_json::Error> {
         let mut value: Value = serde_json::from_str(json)?;
         self.abi = serde_json::from_value(value.get_mut("abi").map(Value::take).unwrap_or(value))?;
         Ok(self)
     }
 
-    /// A module from a file, with the `abi.json` beside it if there is one.
+    /// Opens a module file, and `abi.json` from the same folder if it exists.
     pub fn open(wasm: &Path) -> Result<Self, ContractError> {
         let name = wasm.file_stem().unwrap_or_default().to_string_lossy();
         Self::new(&name, read(wasm)?).with_abi_of(wasm.parent().unwrap_or(Path::new(".")))
     }
 
-    /// The contract that the crate under test is, built as it is deployed: `cargo build --release --target wasm32-unknown-unknown`, with this
-    /// machine's paths taken out of the messages of panics, so that gas is the same everywhere.
+    /// Builds the crate under test as for deployment: `cargo build --release --target wasm32-unknown-unknown`. Paths of
+    /// this machine are remapped in panic messages, so that gas is equal on every machine.
     ///
-    /// With `CORNICHE_DEBUG=1` in the environment it is the debug build instead ([`debug_in_crate`](Self::debug_in_crate)).
+    /// With `CORNICHE_DEBUG=1` in the environment it returns the debug build instead
+    /// ([`debug_in_crate`](Self::debug_in_crate)).
     ///
     /// # Panics
-    /// When it does not build, or outside of `cargo test`: for tests, which have nothing else to do then.
+    /// Panics if the build fails, or outside of `cargo test`.
     pub fn in_this_crate() -> Self {
         let folder = env::var_os("CARGO_MANIFEST_DIR").expect("cargo test says where the crate is");
         let debug = env::var_os("CORNICHE_DEBUG").is_some_and(|value| !value.is_empty() && value != "0");
@@ -78,13 +79,14 @@ impl Contract {
         contract(Path::new(&folder)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The contract that the crate in a folder is. Built once in a process; `abi.json` beside its `Cargo.toml` is its ABI.
+    /// Builds the crate in a folder, once per process. `abi.json` next to its `Cargo.toml`, if it exists, is the ABI.
     pub fn in_crate(folder: &Path) -> Result<Self, ContractError> {
         Self::built(folder, Build::Release)
     }
 
-    /// The same with the crate's feature `debug`, if it has one, and its debug information kept beside what is deployed: it speaks to the
-    /// console, panics say why, and failures name functions and lines. It costs other gas, and deploys on development chains only.
+    /// Builds the crate in a folder with its feature `debug`, if it has one, and keeps debug information outside of the
+    /// deployed module. The contract writes to the console, panics report their reason, and failures report functions
+    /// and lines. Gas differs from a release build, and the module deploys only on development chains.
     pub fn debug_in_crate(folder: &Path) -> Result<Self, ContractError> {
         Self::built(folder, Build::Debug)
     }

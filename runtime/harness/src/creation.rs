@@ -1,21 +1,21 @@
-//! Creation data: what a creation transaction carries so that a WebAssembly contract comes to be.
+//! Creation data: the input of a transaction that deploys a WebAssembly contract.
 //!
 //! | form | bytes |
 //! |---|---|
 //! | raw | the module as `cargo build` left it |
 //! | compressed | `EF F0 00`, dictionary byte `00`, brotli of the module |
-//! | with arguments | a 43-byte prelude that says how long the compressed form is, the compressed form, ABI-encoded arguments |
+//! | with arguments | a 43-byte prelude with the length of the compressed form, the compressed form, ABI-encoded arguments |
 //!
-//! The prelude is the EVM init code that other tools for such contracts write: "return the next so many bytes". Here it is
-//! matched as a pattern, never run; its length field is what allows arguments to follow.
+//! The prelude is the EVM init code that other tools write for such contracts: it returns the next n bytes. Here it is
+//! matched as a pattern and never executed. Its length field makes arguments possible.
 
 use corniche_types::MAX_TRANSACTION_BYTES;
 use std::io::Write;
 
-/// `EF F0 00`, then the dictionary: none.
+/// `EF F0 00`, then dictionary byte 0: no dictionary.
 const COMPRESSED: [u8; 4] = [0xef, 0xf0, 0x00, 0x00];
 
-/// More than any transaction can carry.
+/// Error: the creation data does not fit into a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the creation data is {bytes} bytes, a transaction holds less than {limit}: try `opt-level = \"z\"`, LTO and wasm-opt")]
 pub struct TooLarge {
@@ -23,17 +23,17 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
-/// The compressed form.
+/// Returns the compressed form.
 pub fn compressed(wasm: &[u8]) -> Result<Vec<u8>, TooLarge> {
     let mut out = COMPRESSED.to_vec();
-    // Buffer size, quality and window: the best compression, once per deployment.
+    // Buffer size, quality and window: best compression, as it runs once per deployment.
     let mut writer = brotli::CompressorWriter::new(&mut out, 4096, 11, 22);
     writer.write_all(wasm).and_then(|()| writer.flush()).expect("a vector takes what is written to it");
     drop(writer);
     fits(out)
 }
 
-/// The form whose constructor runs with these ABI-encoded arguments.
+/// Returns the form that runs the constructor with these ABI-encoded arguments.
 pub fn with_arguments(wasm: &[u8], arguments: &[u8]) -> Result<Vec<u8>, TooLarge> {
     let code = compressed(wasm)?;
     fits([prelude(code.len()).as_slice(), &code, arguments].concat())

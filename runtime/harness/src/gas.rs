@@ -1,5 +1,5 @@
-//! What each function of each contract cost, and whether it costs more than it did.
-#![allow(clippy::disallowed_methods)] // The file and the switch belong to a test on a developer's machine.
+//! Gas used by each function of each contract, with a regression check.
+#![allow(clippy::disallowed_methods)] // the file and the environment variable belong to tests on a developer's machine
 
 use crate::tree::grouped;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::{env, fmt, fs};
 #[derive(Clone, Debug, Default)]
 pub struct GasReport(BTreeMap<String, GasUsed>);
 
-/// Of one function, the transaction's own 21,000 and its input's included.
+/// Gas of one function, including the transaction's 21,000 and the cost of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GasUsed {
     pub times: u64,
@@ -25,19 +25,19 @@ impl GasReport {
         *used = GasUsed { times: used.times + 1, least: used.least.min(gas), most: used.most.max(gas), sum: used.sum + gas };
     }
 
-    /// By `contract.function`, or `contract: deployment`.
+    /// Returns the gas of `contract.function`, or of `contract: deployment`.
     pub fn of(&self, what: &str) -> Option<GasUsed> {
         self.0.get(what).copied()
     }
 
-    /// Compares with the file that was written when the test first ran. Gas is exact, so anything else is a change that somebody
-    /// should mean: `UPDATE_GAS=1 cargo test` writes the file anew.
+    /// Compares with the file, which the first run of the test creates. Gas is exact, so every difference is a real
+    /// change. Accept it with `UPDATE_GAS=1 cargo test`, which writes the file again.
     ///
-    /// Deployments are left out: the compiler orders a module's functions by names that follow from the folder it is built in, so
-    /// the module compresses to another length elsewhere.
+    /// Deployments are excluded. The compiler orders a module's functions by names that depend on the build folder, so
+    /// the compressed size varies between folders.
     ///
     /// # Panics
-    /// When a figure is another one: for tests.
+    /// Panics if a figure differs.
     pub fn assert_as_in(&self, file: impl AsRef<Path>) {
         let (file, now) = (file.as_ref(), without_deployments(&self.to_string()));
         let before = fs::read_to_string(file).ok().map(|before| without_deployments(&before));
@@ -71,7 +71,7 @@ fn without_deployments(report: &str) -> String {
     report.lines().filter(|line| !line.contains(": deployment ")).map(|line| format!("{line}\n")).collect()
 }
 
-/// Lines that only one of them has.
+/// Returns the lines that only one of the texts contains.
 fn difference(before: &str, now: &str) -> String {
     let only = |these: &str, those: &str, sign: char| {
         let lines = these.lines().filter(|line| !those.lines().any(|other| other == *line));

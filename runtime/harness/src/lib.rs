@@ -1,4 +1,4 @@
-//! A contract's real WebAssembly in `cargo test`, on the virtual machine that nodes run.
+//! Tests contracts as real WebAssembly in `cargo test`, on the virtual machine of the nodes.
 //!
 //! ```no_run
 //! use alloy_sol_types::sol;
@@ -26,12 +26,12 @@
 //! assert_eq!(chain.view(token, balanceOfCall { account: bob }), U256::from(10));
 //! ```
 //!
-//! Each [`send`](By::send) is a transaction in a block of its own, a second after the one before. Nobody pays for gas unless
-//! [`Chain::gas_price`] says so; gas is counted as on the chain. A [`Chain`] is a value: [`Clone`] is a snapshot, and many tests or
-//! property cases start from clones of one that was prepared.
+//! Each [`send`](By::send) is a transaction in its own block, one second after the previous one. Gas is counted as on
+//! the chain, but is free until [`Chain::gas_price`] sets a price. [`Clone`] on a [`Chain`] makes a snapshot, so many
+//! tests or property cases can start from clones of one prepared chain.
 //!
-//! What did not work is told as its calls: `unwrap` on a [`Failed`] prints who called what with which arguments, the gas of each
-//! frame, the events and the errors, in the words of the contracts' ABIs.
+//! Failures are shown as a call tree: `unwrap` on a [`Failed`] prints callers, callees and arguments, the gas of each
+//! frame, events and errors, with names from the contracts' ABIs.
 
 mod book;
 pub mod cargo;

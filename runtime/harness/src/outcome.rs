@@ -1,4 +1,4 @@
-//! What came of a transaction.
+//! Results of transactions.
 
 use alloy_primitives::{Address, Bytes};
 use alloy_sol_types::{SolError, SolEvent};
@@ -6,43 +6,43 @@ use corniche_types::Log;
 use corniche_vm::{End, TraceFrame};
 use std::fmt;
 
-/// A transaction that did what it was to do.
+/// A successful transaction.
 #[derive(Clone)]
 pub struct Sent<T> {
-    /// What the function returned; of a deployment the address.
+    /// The function's return value; the address for a deployment.
     pub output: T,
     pub gas_used: u64,
     pub logs: Vec<Log>,
-    /// Its calls.
+    /// The call tree.
     pub trace: Option<Box<TraceFrame>>,
 }
 
 impl<T> Sent<T> {
-    /// Events of this kind, whichever contract emitted them, in order.
+    /// Returns the events of this type from all contracts, in order.
     pub fn events<E: SolEvent>(&self) -> Vec<E> {
         self.logs.iter().filter_map(|log| E::decode_raw_log(log.topics.iter().copied(), &log.data).ok()).collect()
     }
 
-    /// Those of one contract.
+    /// Returns the events of this type from one contract.
     pub fn events_of<E: SolEvent>(&self, contract: Address) -> Vec<E> {
         let logs = self.logs.iter().filter(|log| log.address == contract);
         logs.filter_map(|log| E::decode_raw_log(log.topics.iter().copied(), &log.data).ok()).collect()
     }
 }
 
-/// So that `unwrap_err` in a test shows it. Without the output: what `sol!` makes for a function's returned values has no `Debug`
-/// unless it is asked for.
+/// Needed for `unwrap_err` in tests. Omits the output: the return types that `sol!` generates have no `Debug` by
+/// default.
 impl<T> fmt::Debug for Sent<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the transaction went well, for {} gas, with {} events", self.gas_used, self.logs.len())
     }
 }
 
-/// A transaction that failed; shown as the calls that led there.
+/// A failed transaction. `Debug` prints its call tree.
 #[derive(Clone)]
 pub struct Failed {
     pub end: End,
-    /// What it reverted with, if it did.
+    /// Revert data; empty without a revert.
     pub data: Bytes,
     pub gas_used: u64,
     pub trace: Option<Box<TraceFrame>>,
@@ -50,7 +50,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The custom error it reverted with, if it is this one.
+    /// Returns the custom error, if the transaction reverted with this type.
     pub fn error<E: SolError>(&self) -> Option<E> {
         (self.end == End::Revert).then(|| E::abi_decode(&self.data).ok()).flatten()
     }
@@ -62,7 +62,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// So that `unwrap` and `expect` in a test show it.
+/// Printed by `unwrap` and `expect` in tests.
 impl fmt::Debug for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the transaction failed:\n{}", self.told)

@@ -1,4 +1,4 @@
-//! What revert data says.
+//! Decoding of revert data.
 
 use alloy_dyn_abi::{DynSolType, DynSolValue, JsonAbiExt};
 use alloy_json_abi::{Error, JsonAbi};
@@ -15,7 +15,7 @@ pub enum Revert<'a> {
 }
 
 impl<'a> Revert<'a> {
-    /// `None` when it is none of these; the first interface that has the error counts.
+    /// Returns `None` if the data has none of these forms. The first interface with a matching error is used.
     pub fn decode(data: &[u8], interfaces: impl IntoIterator<Item = &'a JsonAbi>) -> Option<Self> {
         let (selector, body) = data.split_first_chunk::<4>()?;
         let one = |kind: DynSolType| kind.abi_decode(body).ok();

@@ -1,7 +1,7 @@
-//! What a module's instructions are called: functions by its name section, lines by its debug information.
+//! Symbols of a module: function names from its name section, source lines from its debug information.
 //!
-//! A module on the chain seldom has either: they are large. A debug build keeps them beside what is deployed, and as long as the code is the same
-//! they fit.
+//! Deployed modules rarely contain them, because they are large. A debug build keeps them outside of the module; they
+//! are valid for exactly that code.
 
 use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use wasmparser::{KnownCustom, Name, Parser, Payload};
 
-/// Lines told of one failure.
+/// Maximum number of lines per failure.
 const MOST_LINES: usize = 8;
 
-/// What the functions of a module are called, and where they come from.
+/// Function names and debug information of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// By index, imported ones first.
+    /// Names by function index; imported functions come first.
     names: BTreeMap<u32, String>,
-    /// Sections of debug information by their names.
+    /// Debug sections by name.
     dwarf: BTreeMap<String, Vec<u8>>,
 }
 
 impl Symbols {
-    /// `None`: the module has none.
+    /// Returns `None` if the module has no symbols.
     pub fn of(wasm: &[u8]) -> Option<Self> {
         let mut symbols = Self::default();
         for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
@@ -42,13 +42,13 @@ impl Symbols {
         (!symbols.names.is_empty() || !symbols.dwarf.is_empty()).then_some(symbols)
     }
 
-    /// Of a function, as the name section has it.
+    /// Returns a function's name from the name section.
     pub fn name(&self, function: u32) -> Option<&str> {
         self.names.get(&function).map(String::as_str)
     }
 
-    /// The way to where a run failed, the innermost first, a line each: `token::transfer (src/lib.rs:12)`. Of the functions of the standard
-    /// library that stand between a panic and its end nothing is told.
+    /// Describes the call stack of a failure, innermost function first, one line each: `token::transfer
+    /// (src/lib.rs:12)`. Omits the standard library's functions between a panic and its trap.
     pub fn tell(&self, places: &[Place]) -> Vec<String> {
         let section = |id: SectionId| -> Result<_, Error> {
             Ok(EndianSlice::new(self.dwarf.get(id.name()).map(Vec::as_slice).unwrap_or_default(), LittleEndian))
@@ -63,7 +63,7 @@ impl Symbols {
         told
     }
 
-    /// A function, after those that were inlined into it.
+    /// Returns the functions inlined at a place, followed by the function itself.
     fn at(&self, place: &Place, lines: Option<&Context<EndianSlice<'_, LittleEndian>>>) -> Vec<Step> {
         let steps = lines.and_then(|lines| lines_at(place, lines)).unwrap_or_default();
         if !steps.is_empty() {
@@ -75,14 +75,15 @@ impl Symbols {
     }
 }
 
-/// A function on the way, and where in its source the way goes on.
+/// A stack frame: a function and its current source line.
 struct Step {
     name: String,
     source: Option<(String, u32)>,
 }
 
 impl Step {
-    /// What stands between `panic!` and the end, and what a call goes through before it reaches the contract.
+    /// Returns whether the function is part of panic handling, or of the entry code before the contract's own
+    /// functions.
     fn is_machinery(&self) -> bool {
         const NAMES: [&str; 10] =
             ["std::", "core::", "alloc::", "rust_", "__rust", "abort", "stylus_sdk::", "route<", "__stylus", "user_entrypoint"];
@@ -113,13 +114,13 @@ fn lines_at(place: &Place, lines: &Context<EndianSlice<'_, LittleEndian>>) -> Op
     Some(steps)
 }
 
-/// Without the hash that Rust appends.
+/// Demangles a name and removes Rust's hash.
 fn readable(name: &str) -> String {
     let name = format!("{:#}", rustc_demangle::demangle(name));
     name.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Of a path in the contract's own folder the part that its author writes.
+/// Shortens a path to the part below the crate's folder.
 fn short(file: &str) -> &str {
     file.find("/src/").map_or(file, |at| {
         let folder = file[..at].rfind('/').map_or(0, |slash| slash + 1);

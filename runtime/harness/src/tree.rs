@@ -1,10 +1,10 @@
-//! A run as a tree of calls, for people.
+//! Formats a trace as a call tree.
 //!
 //! ```text
 //! [38,206] alice → exchange.swap(amount: 100)
 //! ├─ [12,031] token.transferFrom(from: alice, to: exchange, value: 100) → true
 //! │  · Transfer(from: alice, to: exchange, value: 100)
-//! │  » what a debug build says to its console
+//! │  » console output of a debug build
 //! └─ [2,410] vault.pay(to: alice, value: 96)
 //!    ✗ InsufficientBalance(account: vault, have: 12)
 //! ✗ InsufficientBalance(account: vault, have: 12)
@@ -15,7 +15,7 @@ use alloy_primitives::Address;
 use corniche_vm::{End, Ending, FrameKind, TraceFrame};
 use std::fmt::Write;
 
-/// The frame with all it called, a line each; gas in brackets is the frame's with those below it.
+/// Formats a frame and all its calls, one per line. Gas in brackets includes the frame's calls.
 pub fn tell(book: &Book, root: &TraceFrame) -> String {
     let mut out = String::new();
     let head = format!("{} → {}", book.name(&root.from), line(book, root));
@@ -47,7 +47,7 @@ fn below(book: &Book, frame: &TraceFrame, margin: &str, out: &mut String) {
     }
 }
 
-/// Events and what a debug build said, in their order: each with the number of calls before it.
+/// Events and console lines, in order; each with the number of calls before it.
 fn told(book: &Book, frame: &TraceFrame) -> Vec<(usize, String)> {
     let mut all: Vec<_> = frame
         .logs
@@ -55,13 +55,13 @@ fn told(book: &Book, frame: &TraceFrame) -> Vec<(usize, String)> {
         .enumerate()
         .map(|(at, log)| ((log.position, at, 1), format!("· {}", book.log(&frame.to, &log.log))))
         .collect();
-    // A line that says it came after so many logs stands before the next one.
+    // A console line after n logs sorts before the next log.
     all.extend(frame.lines.iter().map(|line| ((line.calls, line.logs, 0), format!("» {}", printable(&line.text)))));
     all.sort_by_key(|(place, _)| *place);
     all.into_iter().map(|((calls, ..), text)| (calls, text)).collect()
 }
 
-/// In one line of its own, whatever a contract says.
+/// Replaces control characters, so that output of a contract stays on one line.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -85,8 +85,8 @@ fn line(book: &Book, frame: &TraceFrame) -> String {
     format!("[{gas}] {how}{called}{value}{arrow}{answered}")
 }
 
-/// Whose words a call is in: those of the contract that is called or, where that has none and hands all of it on to other code, as a proxy does, of
-/// that.
+/// Returns the address whose ABI describes a call: the callee's, or, if that has no such function and forwards all
+/// calls like a proxy, the ABI of the code it forwards to.
 fn naming<'a>(book: &Book, frame: &'a TraceFrame) -> &'a Address {
     if book.function(&frame.to, &frame.input).is_some() {
         return &frame.to;
@@ -95,7 +95,7 @@ fn naming<'a>(book: &Book, frame: &'a TraceFrame) -> &'a Address {
     handed_on.map_or(&frame.to, |call| naming(book, call))
 }
 
-/// What went wrong; `None` where nothing did.
+/// Returns the error of a frame, or `None` on success.
 fn ending(book: &Book, frame: &TraceFrame) -> Option<String> {
     match &frame.ending {
         Ending::Ran(End::Success) => None,
@@ -106,7 +106,7 @@ fn ending(book: &Book, frame: &TraceFrame) -> Option<String> {
     }
 }
 
-/// 38206 as 38,206.
+/// Formats 38206 as 38,206.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

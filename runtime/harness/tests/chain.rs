@@ -1,5 +1,5 @@
-//! The harness as authors of contracts use it, on contracts of `contracts/` as built for WebAssembly.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // Where the modules lie is in the environment; helpers of tests unwrap.
+//! Uses the harness like an author of contracts, with WebAssembly builds of `contracts/`.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the environment has the paths of the modules; test helpers unwrap
 
 use alloy_sol_types::sol;
 use corniche_harness::{Address, Chain, Contract, U256};
@@ -33,7 +33,7 @@ fn contract(name: &str) -> Contract {
     abi.map_or(contract.clone(), |json| contract.with_abi(&json).unwrap())
 }
 
-/// A chain with a token, and who owns what: alice all of a thousand.
+/// A chain with a token; alice owns all 1,000 units.
 fn token() -> (Chain, [Address; 2], Address) {
     let mut chain = Chain::new();
     let people = ["alice", "bob"].map(|name| chain.account(name));
@@ -73,7 +73,7 @@ fn a_revert_is_its_error_and_its_calls_and_leaves_nothing() {
     assert_eq!(lines[2], "✗ ERC20InsufficientBalance(sender: bob, balance: 0, needed: 7)");
 }
 
-/// Through a contract that calls others, one of which fails and is forgiven.
+/// Calls through a contract that calls others. One of these calls fails, and the contract ignores the failure.
 #[test]
 fn a_tree_shows_calls_within_calls_with_their_errors_and_events() {
     let (mut chain, [alice, bob], token) = token();
@@ -174,7 +174,7 @@ fn what_is_not_a_contract_is_refused_with_a_reason() {
     assert!(failed.to_string().contains("user_entrypoint") || failed.to_string().contains("memory"), "{failed}");
 }
 
-/// A crate becomes a contract by itself: what `in_this_crate` does for authors.
+/// Builds a crate and deploys it, as `in_this_crate` does for authors.
 #[test]
 fn a_crate_is_built_and_tried() {
     let many = Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/multicall3")).unwrap();
@@ -189,7 +189,7 @@ sol! {
     function certifiedHash(uint64 number) returns (bytes32);
 }
 
-/// Takes a number as Solidity encodes it; answers with the hash of that header, or fails.
+/// Takes a number in ABI encoding; returns the hash of that header, or fails.
 const CERTIFIED: &str = r#"(module
     (import "vm_hooks" "read_args" (func $read_args (param i32)))
     (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))

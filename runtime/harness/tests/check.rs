@@ -1,14 +1,14 @@
-//! Fifty modules that do not deploy: each is told what is wrong with it, where, and what to do about it.
+//! Fifty modules that do not deploy. The check reports each fault, its location and a fix.
 
 use corniche_harness::check;
 
-/// What every contract has.
+/// Parts that every contract needs.
 const SHELL: &str =
     r#"(memory (export "memory") 1) (func $main (export "user_entrypoint") (param i32) (result i32) i32.const 0)"#;
 
-/// With the shell: what is put before it, a part of the fault, a part of the mend.
+/// Added to the shell: code in front of it, part of the fault, part of the fix.
 const IN_THE_SHELL: &[(&str, &str, &str)] = &[
-    // Instructions, by the function they stand in.
+    // Instructions, with the function that contains them.
     ("(func $rate f32.const 1 drop)", "function 0 `rate`: f32.const is not allowed", "fixed point"),
     ("(func $rate f64.const 1 f64.sqrt drop)", "function 0 `rate`: f64.const", "fixed point"),
     ("(func $rate (memory.size) f64.convert_i32_s drop)", "f64.convert_i32_s", "fixed point"),
@@ -58,7 +58,7 @@ const IN_THE_SHELL: &[(&str, &str, &str)] = &[
     ("(import \"corniche\" \"counter_add\" (func (param i32)))", "`counter_add` has the wrong type", "argument off"),
 ];
 
-/// As they are.
+/// Complete modules.
 const WHOLE: &[(&str, &str, &str)] = &[
     (
         "(module (func (export \"user_entrypoint\") (param i32) (result i32) i32.const 0))",
@@ -103,7 +103,7 @@ fn assert_refused(wasm: &[u8], of: &str, fault: &str, mend: &str) {
 fn fifty_faults_have_fifty_names_and_mends() {
     assert!(IN_THE_SHELL.len() + WHOLE.len() >= 50);
     for (extra, fault, mend) in IN_THE_SHELL {
-        // Definitions of the shell come last, so that a culprit is function 0.
+        // The shell comes last, so that the faulty function has index 0.
         let text = format!("(module {extra} {SHELL})");
         assert_refused(&wat::parse_str(&text).expect(&text), &text, fault, mend);
     }
@@ -112,7 +112,7 @@ fn fifty_faults_have_fifty_names_and_mends() {
     }
 }
 
-/// Large ones are made, not written.
+/// Large modules are generated.
 #[test]
 fn what_is_too_large_is_told_by_how_much() {
     let module = |extra: &str| wat::parse_str(format!("(module {extra} {SHELL})")).expect("a module");

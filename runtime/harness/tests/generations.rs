@@ -1,5 +1,6 @@
-//! Contracts of two generations of the SDK, OpenZeppelin's among them, as `contracts/generations` builds them: each deployed and put to use.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // Where the modules lie is in the environment; helpers of tests unwrap.
+//! Deploys and uses contracts of two generations of the SDK, including OpenZeppelin's, as built by
+//! `contracts/generations`.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // the environment has the paths of the modules; test helpers unwrap
 
 mod generations {
     pub mod access;
@@ -10,7 +11,7 @@ mod generations {
     use corniche_harness::Contract;
     use std::path::{Path, PathBuf};
 
-    /// A module of `contracts/generations`.
+    /// Returns a module of `contracts/generations`.
     pub fn contract(name: &str) -> Contract {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let modules = std::env::var_os("CONTRACTS_WASM_DIR")

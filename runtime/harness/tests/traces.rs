@@ -1,5 +1,5 @@
-//! What a developer sees of a call through three contracts that fails at its end: the whole tree, compared as text.
-#![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
+//! Complete traces, compared as text: a call through three contracts fails in the last one.
+#![allow(clippy::unwrap_used)] // test helpers unwrap
 
 use alloy_sol_types::sol;
 use corniche_harness::{Address, Chain, Contract, tell};
@@ -10,7 +10,7 @@ sol! {
     function pass(address[] way, uint8 how);
 }
 
-/// Three of them, and what alice's call through all of them came to.
+/// Returns the trace of alice's call through three contracts.
 fn through_three(how: u8) -> String {
     let contract = Contract::debug_in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relay")).unwrap();
     let mut chain = Chain::new();
@@ -25,7 +25,7 @@ fn through_three(how: u8) -> String {
     failed.to_string()
 }
 
-/// Gas is a matter of compilers; that each frame has its own, and callers more than callees, is not.
+/// Removes gas, which depends on the compiler. Checks that each frame has gas, and callers more than callees.
 fn without_gas(told: &str) -> String {
     let mut all = Vec::new();
     let lines = told.lines().map(|line| match (line.find('['), line.find("] ")) {
@@ -104,7 +104,7 @@ alice → [gas] front.pass(way: [middle, end], how: 2)
     assert_eq!(told, expected, "{told}");
 }
 
-/// The stack lies where memory begins, below the module's data, so what goes beyond it is outside of memory.
+/// The stack is at the start of memory, below the module's data, so an overflow leaves memory and traps.
 #[test]
 fn a_stack_that_is_full_traps_and_nothing_is_written_over() {
     let contract = Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relay")).unwrap();
@@ -124,7 +124,7 @@ fn a_stack_that_is_full_traps_and_nothing_is_written_over() {
     }
 }
 
-/// Where a module's stack begins, to grow downwards, and where the first of its data lies.
+/// Returns the initial stack pointer and the lowest address of the module's data.
 fn layout(wasm: &[u8]) -> (i32, i32) {
     let constant = |expression: ConstExpr<'_>| match expression.get_operators_reader().read().unwrap() {
         Operator::I32Const { value } => value,
@@ -133,7 +133,7 @@ fn layout(wasm: &[u8]) -> (i32, i32) {
     let (mut stack, mut data) = (None, i32::MAX);
     for payload in Parser::new(0).parse_all(wasm) {
         match payload.unwrap() {
-            // The first one is the stack pointer.
+            // The first global is the stack pointer.
             Payload::GlobalSection(section) => {
                 stack = section.into_iter().next().map(|global| constant(global.unwrap().init_expr))
             }
@@ -149,7 +149,7 @@ fn layout(wasm: &[u8]) -> (i32, i32) {
     (stack.unwrap(), data)
 }
 
-/// Places without debug information are functions by the module's name section; each way of failing leads to its instruction.
+/// Without debug information, places are functions from the name section. Each kind of failure reports its instruction.
 #[test]
 fn a_module_with_names_alone_tells_functions_and_each_failure_its_own() {
     let module = wat::parse_str(

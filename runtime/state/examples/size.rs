@@ -1,7 +1,8 @@
-//! What a block costs when the state is small and when it is large, for `docs/performance.md`.
+//! Measures the cost of a block on small and large states, for `docs/performance.md`.
 //!
-//! `cargo run -p corniche-state --example size -- 10000 100000 1000000 10000000`: blocks of 1,000 transactions, each of which reads
-//! and writes three keys anywhere in the state; then the values, the tree and pruning; and one read by itself. CPU time of the thread.
+//! `cargo run -p corniche-state --example size -- 10000 100000 1000000 10000000` runs blocks of 1,000 transactions,
+//! each of which reads and writes three random keys. It then measures values, tree, pruning and a single read, in CPU
+//! time of the thread.
 #![allow(clippy::disallowed_types, clippy::print_stdout)] // a measurement reads files and prints
 
 mod support;
@@ -26,7 +27,7 @@ fn main() {
 fn measure(keys: u64) {
     let (state, mut tree) = (State::default(), Tree::default());
     let start = cpu_ns();
-    // A block at a time, as the chain would have come there; one change of everything would take memory of its own.
+    // Fill block by block, as a chain would; one change with everything would need extra memory.
     for (height, first) in (0..).zip((0..keys).step_by(100_000)) {
         let changes = content(first..keys.min(first + 100_000));
         state.apply(Height(height), &changes);
@@ -82,7 +83,7 @@ fn measure(keys: u64) {
     );
 }
 
-/// Of one key, of so many from `first` on.
+/// Returns nanoseconds per read, for keys from `first` on.
 fn read_ns(snapshot: &Snapshot, first: u64, keys: u64) -> u64 {
     let mut random = 1;
     let start = cpu_ns();

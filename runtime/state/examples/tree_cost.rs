@@ -1,6 +1,6 @@
-//! What the authenticated tree costs: CPU per updated key and memory, for `docs/performance.md`.
+//! Measures the authenticated tree, for `docs/performance.md`: CPU time per updated key, and memory.
 //!
-//! `cargo run -p corniche-state --example tree_cost -- 1000000`: CPU time of the thread.
+//! `cargo run -p corniche-state --example tree_cost -- 1000000` prints CPU time of the thread.
 #![allow(clippy::disallowed_types, clippy::print_stdout)] // a measurement reads a clock and prints
 
 mod support;
@@ -19,7 +19,7 @@ fn main() {
     report("load", "10000", keys, start);
     for batch in [1u64, 100, 1_000, 4_000, 16_000] {
         let rounds = (64_000 / batch).max(1);
-        // Changes are prepared first: what is measured is the tree.
+        // Prepare the changes first, so that only the tree is measured.
         let all: Vec<Changes> = (0..rounds).map(|round| scattered(keys, batch, round)).collect();
         let start = cpu_ns();
         for changes in &all {
@@ -27,7 +27,7 @@ fn main() {
         }
         report("overwrite", &batch.to_string(), rounds * batch, start);
     }
-    // What the first `eth_getProof` does while blocks wait to be sealed.
+    // The copy that the first `eth_getProof` makes, while blocks wait to be sealed.
     let start = cpu_ns();
     let kept = tree.clone();
     report("copy", "all", keys, start);

@@ -1,24 +1,24 @@
-//! What a transaction adds to values it has not read.
+//! Additions of a transaction to values that it has not read.
 //!
-//! Additions to one key commute: whoever only adds to a balance or a counter need not know what is there, so transactions
-//! that share nothing else do not depend on each other. A transaction that has read a key, or reads it later, has it in its
+//! Additions to one key commute. A transaction that only adds to a balance or a counter need not know its value, so two
+//! such transactions do not depend on each other. A key that a transaction has read, or reads later, is in its
 //! [`Changes`] instead, never in both.
 
 use crate::{Changes, StateView};
 use corniche_types::{Address, B256, U256};
 use std::collections::BTreeMap;
 
-/// Amounts by key; none of them is zero.
+/// Amounts by key; all are non-zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
-    /// Wei brought in, by account.
+    /// Wei added, by account.
     pub balances: BTreeMap<Address, U256>,
-    /// Counters, by account and storage slot. Whoever added has asked [`StateView::storage_within`] whether the sum stays in
-    /// its bounds, so it neither overflows nor goes below zero.
+    /// Counters, by account and storage slot. The transaction has checked with [`StateView::storage_within`] that the
+    /// sum is within its bounds, so it neither overflows nor becomes negative.
     pub counters: BTreeMap<(Address, B256), Sum>,
 }
 
-/// An amount with a sign.
+/// A signed amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
     Plus(U256),
@@ -26,7 +26,8 @@ pub enum Sum {
 }
 
 impl Sum {
-    /// `value` and this. Wraps where the bounds were not asked for: then the answer means nothing, and no one may panic.
+    /// Returns `value` plus this amount. Wraps if the bounds were not checked: the result is then meaningless, but must
+    /// not panic.
     pub fn add_to(self, value: U256) -> U256 {
         match self {
             Self::Plus(amount) => value.wrapping_add(amount),
@@ -36,7 +37,7 @@ impl Sum {
 
     pub const ZERO: Self = Self::Plus(U256::ZERO);
 
-    /// Without its sign.
+    /// Returns the absolute amount.
     pub fn amount(self) -> U256 {
         match self {
             Self::Plus(amount) | Self::Minus(amount) => amount,
@@ -47,7 +48,7 @@ impl Sum {
         self.amount().is_zero()
     }
 
-    /// Both together; zero is [`Sum::ZERO`]. Wraps where no value could have taken both.
+    /// Returns the sum of both; zero is [`Sum::ZERO`]. Wraps if no value could have taken both.
     pub fn and(self, other: Self) -> Self {
         let (more, less) = match (self, other) {
             (Self::Plus(one), Self::Plus(two)) => return Self::Plus(one.wrapping_add(two)),
@@ -63,7 +64,7 @@ impl Additions {
         self.balances.is_empty() && self.counters.is_empty()
     }
 
-    /// The new values when what was there is what `view` says.
+    /// Returns the new values, given the current ones in `view`.
     pub fn resolve(&self, view: &dyn StateView) -> Changes {
         let credited =
             |(address, wei): (&Address, &U256)| (*address, Some(view.account(address).unwrap_or_default().credited(*wei)));

@@ -1,9 +1,9 @@
-//! The state that a genesis describes, as changes to nothing.
+//! The state of a genesis, as changes to the empty state.
 
 use crate::{ABI_VERSION, Account, Changes, KECCAK_EMPTY};
 use corniche_types::{Genesis, GenesisAccount, Height, keccak256};
 
-/// Everything that exists at height 0. Code given in the genesis counts as deployed under the rules of block 1.
+/// Returns the state at height 0. Code in the genesis counts as deployed under the rules of block 1.
 pub fn genesis_changes(genesis: &Genesis) -> Changes {
     let mut changes = Changes::default();
     let gas_version = genesis.rules_at(Height(1)).gas_version;

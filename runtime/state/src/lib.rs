@@ -1,15 +1,15 @@
-//! State as the virtual machine, the executor and the store see it: keyed values, versions of them by height, and the
+//! State for the virtual machine, the executor and the store: keyed values, their versions by height, and an
 //! authenticated tree over them.
 //!
-//! - [`StateView`]: what can be read of a state; [`Overlay`] reads changes on top of another view.
-//! - [`Changes`]: what a transaction or a block changed.
-//! - [`Additions`]: what it added to values it has not read.
+//! - [`StateView`]: read access to a state; [`Overlay`] puts changes on top of another view.
+//! - [`Changes`]: the changes of a transaction or a block.
+//! - [`Additions`]: a transaction's additions to values that it has not read.
 //! - [`State`]: the values in memory with their recent versions; [`Snapshot`] is one height of it.
-//! - [`Tree`]: the Merkle tree whose root stands in the header; [`Proof`] shows one key of it; [`SharedTree`] is one that
-//!   others may take copies of.
+//! - [`Tree`]: the Merkle tree whose root is in the header; [`Proof`] proves one key; [`SharedTree`] can be copied by
+//!   other threads.
 //!
-//! What always holds: reading never fails and never changes under the reader, and nothing here depends on the order in
-//! which a hash table happens to be walked.
+//! Invariants: reads never fail, and a view never changes while it is read. Nothing depends on the iteration order of a
+//! hash table.
 
 mod additions;
 mod changes;

@@ -1,16 +1,16 @@
-//! The values of the state in memory, with the versions of recent heights.
+//! The state's values in memory, with the versions of recent heights.
 //!
-//! Each key holds its newest value; what a height still readable may need besides is a chain of older values beside the
-//! table (`state/table.rs`). One writer appends a block at a time with [`State::apply`]; readers take a [`Snapshot`] of one
-//! height and look keys up in it. Keys are spread over shards with a lock each, so a reader waits at most for the writing of
-//! one key of its shard, and finds it by one hash.
+//! Each table entry holds the newest value of its key. Older values that readable heights need are in chains outside of
+//! the table (`state/table.rs`). One writer appends a block at a time with [`State::apply`]. Readers take a
+//! [`Snapshot`] of one height and look up keys in it. Keys are distributed over shards, each with a lock. So a read
+//! takes one hash look-up and waits at most for the write of one key.
 //!
-//! What always holds:
-//! - a snapshot answers from its height and never changes: later heights are invisible to it, and what it can still see is
-//!   not pruned while it lives;
-//! - the head moves after all values of the block are in place, so `latest` is never half a block.
+//! Invariants:
+//! - A snapshot belongs to one height and never changes. Later heights are invisible to it, and its values are not
+//!   pruned while it lives.
+//! - The head moves after all values of the block have been written, so `latest` never returns a partial block.
 //!
-//! Code is kept by its hash for ever and has no versions: the hash in an account says which code it is.
+//! Code is kept forever by its hash and has no versions: an account refers to its code by hash.
 
 mod table;
 
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use table::{Codes, Table, Written};
 
-/// The state at the heights not yet pruned. A clone is another handle to the same state.
+/// The state at all heights that are not pruned. A clone is another handle to the same state.
 #[derive(Clone, Debug)]
 pub struct State {
     shared: Arc<Shared>,
@@ -34,7 +34,8 @@ struct Shared {
     heights: Mutex<Heights>,
 }
 
-/// An account as it is kept. Few accounts have code, and those have an allocation for what says which; all zero is none.
+/// Compact form of an account. Few accounts have code; these have an allocation for its hash. The default is an absent
+/// account.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Packed {
     nonce: u64,
@@ -70,16 +71,16 @@ impl From<Packed> for Account {
     }
 }
 
-/// Which heights can be read, and which are being read.
+/// Readable heights, and those pinned by snapshots.
 #[derive(Debug, Default)]
 struct Heights {
-    /// Newest height applied; `None` before the first.
+    /// Newest applied height; `None` before the first.
     head: Option<Height>,
-    /// Lowest height whose values are all still there.
+    /// Lowest readable height.
     oldest: Height,
     /// Number of live snapshots by height.
     pinned: BTreeMap<Height, usize>,
-    /// What was written at each height that pruning has not passed yet.
+    /// Writes of each height that is not pruned yet.
     touched: BTreeMap<Height, Touched>,
 }
 
@@ -96,14 +97,15 @@ impl Default for State {
 }
 
 impl State {
-    /// The empty state. The seed is for the hash of its tables and is seen in no result; where others choose keys it should be
-    /// a number they do not know.
+    /// Creates an empty state. The seed affects the hash tables only, never a result. If untrusted users choose keys,
+    /// the seed must be secret.
     pub fn with_seed(seed: u64) -> Self {
         let (accounts, storage) = (Table::with_seed(seed), Table::with_seed(seed));
         Self { shared: Arc::new(Shared { accounts, storage, code: Codes::default(), heights: Mutex::default() }) }
     }
 
-    /// Appends the changes of the block at `height`. There is one writer; `height` must be above everything applied.
+    /// Applies the changes of the block at `height`. There must be one writer only, and `height` must exceed all
+    /// applied heights.
     pub fn apply(&self, height: Height, changes: &Changes) {
         let shared = &self.shared;
         let head = lock(&shared.heights).head;
@@ -119,7 +121,7 @@ impl State {
             touched.accounts.extend(accounts.map(|(key, value)| shared.accounts.put(key, height, value)));
             touched.storage.extend(storage.map(|(key, value)| shared.storage.put(key, height, value)));
         } else {
-            // No height below this one can be read, so nobody needs to know what was there before.
+            // No lower height is readable, so older values need not be kept.
             shared.accounts.fill(accounts);
             shared.storage.fill(storage);
         }
@@ -131,30 +133,30 @@ impl State {
         heights.touched.insert(height, touched);
     }
 
-    /// The newest height; the empty state before anything was applied.
+    /// Returns the newest height; the empty state before the first.
     pub fn latest(&self) -> Snapshot {
         let mut heights = lock(&self.shared.heights);
         match heights.head {
             Some(height) => self.pin(&mut heights, height),
-            // The state itself may be filled while the snapshot is held, at any height.
+            // A state of its own: the shared state may be filled at any height while the snapshot is held.
             None => Snapshot { pin: Arc::new(Pin { shared: Self::default().shared, height: Height(0) }) },
         }
     }
 
-    /// The state as of `height`; `None` when that is pruned or still to come.
+    /// Returns the state at `height`, or `None` if it is pruned or not applied yet.
     pub fn at(&self, height: Height) -> Option<Snapshot> {
         let mut heights = lock(&self.shared.heights);
         let readable = heights.oldest <= height && heights.head.is_some_and(|head| height <= head);
         readable.then(|| self.pin(&mut heights, height))
     }
 
-    /// Newest height applied.
+    /// Returns the newest applied height.
     pub fn head(&self) -> Option<Height> {
         lock(&self.shared.heights).head
     }
 
-    /// Undoes everything above `height`, which is the head then; true if that can be read. For a chain that goes back, which no network
-    /// does: a snapshot of a height that is undone answers from what is left.
+    /// Reverts everything above `height`, which becomes the head. Returns false if that height is not readable. Only
+    /// development chains do this: snapshots of reverted heights then read the remaining values.
     pub fn take_back(&self, height: Height) -> bool {
         let undone = {
             let mut heights = lock(&self.shared.heights);
@@ -171,8 +173,8 @@ impl State {
         true
     }
 
-    /// Forgets what only heights below `height` need. Heights of live snapshots and the head stay readable; what they hold
-    /// back is forgotten by a later call.
+    /// Drops versions that only heights below `height` need. The head and heights of live snapshots stay readable; a
+    /// later call drops their versions.
     pub fn prune_below(&self, height: Height) {
         let passed = {
             let mut heights = lock(&self.shared.heights);
@@ -188,8 +190,8 @@ impl State {
         }
     }
 
-    /// Code of the accounts at the newest height, by its hash and the version of the gas table it was validated under. Looks at every
-    /// account.
+    /// Returns the code of all accounts at the newest height, by hash and by the version of the gas table it was
+    /// validated under. Visits every account.
     pub fn code_in_use(&self) -> BTreeMap<(B256, u8), Bytes> {
         let mut versions = BTreeSet::new();
         self.shared.accounts.for_each_newest(|account| {
@@ -201,7 +203,7 @@ impl State {
         versions.into_iter().filter_map(code).collect()
     }
 
-    /// Keys that are kept, and bytes of memory held for them.
+    /// Returns the number of keys and the bytes of memory held for them.
     pub fn size(&self) -> (usize, usize) {
         let (accounts, storage) = (self.shared.accounts.size(), self.shared.storage.size());
         (accounts.0 + storage.0, accounts.1 + storage.1)
@@ -213,7 +215,7 @@ impl State {
     }
 }
 
-/// The state as of one height. While it or a clone lives, pruning stops at its height.
+/// The state at one height. Pruning stops at this height while the snapshot or a clone lives.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pin: Arc<Pin>,
@@ -258,7 +260,7 @@ impl Drop for Pin {
     }
 }
 
-// A panic elsewhere cannot leave a map half-written in a way that matters more than the panic itself, which stops the node.
+// A poisoned lock is safe to use: the panic that poisoned it stops the node anyway.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

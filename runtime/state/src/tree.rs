@@ -1,31 +1,31 @@
 //! The authenticated tree: one 32-byte root over all accounts and storage slots.
 //!
-//! A binary tree over the bits of 32-byte keys, most significant bit of byte 0 first. What a subtree is depends only on
-//! how many leaves lie under its prefix:
+//! A binary tree over the bits of 32-byte keys, most significant bit of byte 0 first. The form of a subtree depends
+//! only on the number of leaves under its prefix:
 //!
 //! ```text
 //!  none      empty     32 zero bytes
-//!  one       leaf      blake3_keyed(LEAF,   key ‖ value hash)        at the top of that subtree, whatever its depth
+//!  one       leaf      blake3_keyed(LEAF,   key ‖ value hash)        at the top of that subtree, at any depth
 //!  more      branch    blake3_keyed(BRANCH, hash of the 0 side ‖ hash of the 1 side)
 //! ```
 //!
-//! So the root is a function of the content and of nothing else: not of the order of insertion, not of what was there and
-//! was deleted. Keys are hashes, hence spread evenly, and a path is about log2(n) branches long.
+//! So the root is a function of the content alone, independent of the order of insertions and of deleted keys. Keys are
+//! hashes, hence evenly distributed, and a path has about log2(n) branches.
 //!
 //! - account key: `blake3_keyed(ACCOUNT, address)`; value: borsh of [`Account`]
 //! - storage key: `blake3_keyed(STORAGE, address ‖ slot)`; value: the 32 bytes of the slot
 //! - value hash: `blake3_keyed(VALUE, value)`
 //!
-//! The keys that separate these uses of blake3 are five constants, in `corniche_types::proof`, where a proof is checked. A key of its own for each use makes it
-//! impossible to pass a leaf off as a branch and costs nothing, where a tag in front of 64 bytes would cost a second
-//! compression. Code is not in the tree: an account names its hash. All of it is frozen by fixtures in `tests/tree.rs`;
-//! a change is a change of the protocol, which is why the version stands in the constants.
+//! The blake3 keys of these uses are five constants in `corniche_types::proof`, which also verifies proofs. With a
+//! separate key for each use, a leaf cannot pass as a branch. This costs nothing, while a tag before 64 bytes would
+//! cost a second compression. Code is not in the tree: an account contains its hash. Fixtures in `tests/tree.rs` freeze
+//! the format. A change to it is a change of the protocol, which is why the constants contain a version.
 //!
-//! A tree is one version and changes in place: an older version costs a copy of it.
+//! A tree holds one version and is updated in place; keeping an older version requires a copy.
 //!
-//! Chosen against: Ethereum's hexary trie (keccak and RLP at each of its nodes, about 20 times the cost), a fixed depth of
-//! 256 (the same security, with 235 more hashes an update), and nodes that are shared between versions and copied on write
-//! (three times the cost, for versions that nobody reads).
+//! Rejected alternatives: Ethereum's hexary trie (keccak and RLP at each node, about 20 times the cost); a fixed depth
+//! of 256 (equal security, 235 more hashes per update); copy-on-write nodes shared between versions (three times the
+//! cost, for versions that are never read).
 
 mod hash;
 mod nodes;
@@ -48,7 +48,7 @@ pub struct Tree {
     nodes: Nodes,
 }
 
-/// New value hash of one key; `None` removes it.
+/// New value hash of a key; `None` removes the key.
 #[derive(Clone, Copy, Debug)]
 struct Update {
     key: TreeKey,
@@ -56,12 +56,12 @@ struct Update {
 }
 
 impl Tree {
-    /// The root: zero when nothing exists.
+    /// Returns the root; zero for an empty tree.
     pub fn root(&self) -> B256 {
         self.nodes.root()
     }
 
-    /// Brings the tree to the state after `changes` and returns the new root. Empty accounts and zero slots are removed.
+    /// Applies `changes` and returns the new root. Removes empty accounts and zero slots.
     pub fn apply(&mut self, changes: &Changes) -> B256 {
         let accounts = changes.accounts.iter().map(|(address, account)| Update {
             key: TreeKey::account(address),
@@ -78,50 +78,51 @@ impl Tree {
         self.root()
     }
 
-    /// Shows what is, or that nothing is, at `key`.
+    /// Proves the value at `key`, or its absence.
     pub fn prove(&self, key: &TreeKey) -> Proof {
         self.nodes.prove(&key.0)
     }
 
-    /// Bytes of memory held for nodes, and how many of them are in use.
+    /// Returns the bytes of memory held for nodes, and the bytes in use.
     pub fn bytes(&self) -> (usize, usize) {
         self.nodes.bytes()
     }
 }
 
-/// The first bytes of the key as a number: nearly always enough to compare.
+/// Returns the first bytes of the key as a number, which nearly always suffices to compare keys.
 fn leading(update: &Update) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|index| update.key.0[index]))
 }
 
-/// The tree of whoever seals blocks, of which others may take a copy.
+/// The tree of the sealing thread, from which other threads can take copies.
 #[derive(Clone, Debug)]
 pub struct SharedTree(Arc<Mutex<(Height, Tree)>>);
 
 impl SharedTree {
-    /// A tree that stands at a height.
+    /// Creates a shared tree with the state of this height.
     pub fn new(height: Height, tree: Tree) -> Self {
         Self(Arc::new(Mutex::new((height, tree))))
     }
 
-    /// [`Tree::apply`] with the changes of the block at a height.
+    /// Applies the changes of the block at `height`; see [`Tree::apply`].
     pub fn apply(&self, height: Height, changes: &Changes) -> B256 {
         let mut held = self.lock();
         held.0 = height;
         held.1.apply(changes)
     }
 
-    /// The tree as it is, and its height. Who seals waits meanwhile: copying moves all bytes of the tree.
+    /// Returns a copy of the tree and its height. Copies all bytes of the tree, and blocks the sealing thread
+    /// meanwhile.
     pub fn copy(&self) -> (Height, Tree) {
         self.lock().clone()
     }
 
-    /// The tree, for whoever goes on with another handle; this one is empty then.
+    /// Takes the tree out and leaves an empty one.
     pub fn take(&self) -> Tree {
         std::mem::take(&mut self.lock().1)
     }
 
-    // A panic while the tree changed stops the node.
+    // A panic during an update stops the node.
     fn lock(&self) -> MutexGuard<'_, (Height, Tree)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,37 +1,37 @@
-//! What can be read of a state.
+//! Read access to a state.
 
 use crate::Changes;
 use corniche_types::{Account, Address, B256, Bytes, U256};
 
-/// Whether the number in a slot lies between the bounds, both included: what [`StateView::storage_within`] asks.
+/// Returns whether the number in a slot is within the inclusive bounds: the predicate of [`StateView::storage_within`].
 pub fn lies_within(value: &B256, low: &U256, high: &U256) -> bool {
     let number = U256::from_be_bytes(value.0);
     *low <= number && number <= *high
 }
 
-/// A state that can be read. Implementations answer from memory, always, and never change under the reader.
+/// A readable state. Implementations read from memory, never fail and never change while they are read.
 pub trait StateView: Send + Sync {
-    /// `None` when the account does not exist.
+    /// Returns `None` if the account does not exist.
     fn account(&self, address: &Address) -> Option<Account>;
-    /// Zero when never written.
+    /// Returns zero if the slot was never written.
     fn storage(&self, address: &Address, slot: &B256) -> B256;
-    /// Code by its keccak-256 hash.
+    /// Returns the code with this keccak-256 hash.
     fn code(&self, hash: &B256) -> Option<Bytes>;
 
-    /// Whether the number in the slot lies between the bounds, both included. A view that remembers what was read remembers this
-    /// answer, and not the number.
+    /// Returns whether the number in the slot is within the inclusive bounds. A view that records reads records this
+    /// answer instead of the number.
     fn storage_within(&self, address: &Address, slot: &B256, low: &U256, high: &U256) -> bool {
         lies_within(&self.storage(address, slot), low, high)
     }
 
-    /// Whether an answer given so far means nothing: what was asked for is about to change. Whoever reads stops when it can,
-    /// and its result is thrown away.
+    /// Returns true if an earlier read was invalid, because its value is about to change. The reader should stop soon;
+    /// its result is discarded.
     fn interrupted(&self) -> bool {
         false
     }
 }
 
-/// The state in which nothing exists.
+/// The empty state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyState;
 
@@ -49,7 +49,7 @@ impl StateView for EmptyState {
     }
 }
 
-/// A view with changes on top: what the next transaction of a block sees.
+/// A view with changes on top, as seen by the next transaction of a block.
 #[derive(Clone, Copy)]
 pub struct Overlay<'a> {
     pub base: &'a dyn StateView,

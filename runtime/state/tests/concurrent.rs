@@ -1,4 +1,4 @@
-//! Reading while blocks are written and history is pruned: what a snapshot says is one whole height, always the same.
+//! Reads during writes and pruning: a snapshot always shows one complete, unchanging height.
 #![allow(clippy::disallowed_methods)] // threads are what is tested
 
 use corniche_state::{Account, Changes, State, StateView};
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEYS: u64 = 300;
 const HEIGHTS: u64 = 1_500;
-/// Heights kept behind the head.
+/// Number of heights kept below the head.
 const KEPT: u64 = 8;
 
 fn address(number: u64) -> Address {
     Address::from_word(U256::from(number + 1).into())
 }
 
-/// Every key says the height, but for the accounts and slots whose turn it is to be gone.
+/// Every value contains the height, except for the accounts and slots that are deleted at this height.
 fn block(height: u64) -> Changes {
     let gone = |number: u64| (number + height).is_multiple_of(7);
     let account = Account { nonce: height, ..Account::default() };
@@ -58,7 +58,7 @@ fn snapshots_are_whole_and_stay_as_they_are_while_blocks_are_written() {
                     if let Some(older) = state.at(Height(height.saturating_sub(KEPT / 2))) {
                         check(&older, older.height().0, 11);
                     }
-                    // By now other blocks have come, and heights below this one were pruned.
+                    // Meanwhile other blocks were applied, and heights below this one pruned.
                     check(&latest, height, 7);
                 }
             });

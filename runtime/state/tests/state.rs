@@ -1,4 +1,4 @@
-//! The values in memory: each height answers as a plain map of that height would.
+//! The values in memory: each height reads like a plain map of that height.
 
 use corniche_state::{Account, Changes, EmptyState, Overlay, Snapshot, State, StateView};
 use corniche_types::{Address, B256, Bytes, Height, U256, keccak256};
@@ -70,8 +70,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Blocks come, snapshots are taken and dropped, history is pruned: every height that can still be read, and every
-    /// snapshot still held, says what it always said.
+    /// Applies blocks, takes and drops snapshots, and prunes. Every readable height and every held snapshot keeps its
+    /// values.
     #[test]
     fn every_readable_height_is_a_plain_map(steps in prop::collection::vec(any_step(), 1..40), seed in any::<u64>()) {
         let state = State::with_seed(seed);
@@ -191,7 +191,7 @@ fn a_snapshot_of_nothing_stays_empty() {
     assert_eq!(state.latest().account(&address(1)), Some(balance(1)));
 }
 
-/// Memory follows what is there and the heights that are kept, not how long the node has run.
+/// Memory depends on the existing keys and the kept heights, not on the age of the node.
 #[test]
 fn what_is_gone_takes_no_room() {
     let state = State::default();
@@ -234,7 +234,7 @@ fn code_in_use_is_that_of_the_accounts_there_are() {
         codes.iter().map(|(code, version)| ((keccak256(code), *version), (*code).clone())).collect()
     };
     assert_eq!(state.code_in_use(), expected(&[(&first, 1), (&second, 1), (&second, 2)]));
-    // The newest height counts, also while an older one can be read.
+    // The newest height counts, even while an older one is readable.
     let changes = Changes { accounts: [(address(0), None), (address(1), None)].into(), ..Changes::default() };
     state.apply(Height(1), &changes);
     assert_eq!(state.code_in_use(), expected(&[(&second, 1), (&second, 2)]));

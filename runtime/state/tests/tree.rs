@@ -1,4 +1,4 @@
-//! The authenticated tree: its frozen format, and that its root says exactly what the state holds.
+//! The authenticated tree: its frozen format, and that the root commits to exactly the state's content.
 
 use corniche_state::{ABI_VERSION, Account, Changes, Proof, Terminal, Tree, TreeKey, account_value};
 use corniche_types::{Address, B256, U256};
@@ -25,7 +25,7 @@ fn set_slot(address: Address, slot: B256, value: B256) -> Changes {
     Changes { storage: [((address, slot), value)].into(), ..Changes::default() }
 }
 
-/// Frozen: a change of any of these is a change of the protocol.
+/// Frozen: any change here is a change of the protocol.
 #[test]
 fn format_fixtures() {
     let mut lines = Vec::new();
@@ -54,8 +54,8 @@ fn format_fixtures() {
     assert_eq!(found, include_str!("fixtures/tree-v1.txt"), "found:\n{found}");
 }
 
-/// The definition of the root, written down once more in the plainest way: what a subtree is depends on how many leaves
-/// have its prefix.
+/// Simplest implementation of the root's definition: the form of a subtree depends on the number of leaves with its
+/// prefix.
 fn plain_root(leaves: &[(B256, B256)], depth: usize) -> B256 {
     let keyed = |key: &[u8; 32], left: &B256, right: &B256| {
         B256::from(*blake3::keyed_hash(key, &[left.0, right.0].concat()).as_bytes())
@@ -92,7 +92,7 @@ fn plain_root_of(accounts: &BTreeMap<Address, Account>, slots: &Slots) -> B256 {
 }
 
 fn any_changes() -> impl Strategy<Value = Changes> {
-    // Few keys, so that batches overwrite and delete each other's.
+    // Few keys, so that batches overwrite and delete each other's keys.
     let accounts = prop::collection::btree_map((0u8..24).prop_map(address), prop::option::of((0u64..3, 0u64..3)), 0..12)
         .prop_map(|map| {
             map.into_iter().map(|(key, value)| (key, value.map(|(nonce, balance)| account(nonce, balance)))).collect()
@@ -103,8 +103,8 @@ fn any_changes() -> impl Strategy<Value = Changes> {
 }
 
 proptest! {
-    /// After any history the root is that of the content, and every key of it, and every absent one, has a proof that
-    /// convinces of this and of nothing else.
+    /// After any history the root equals that of the content. Every present and every absent key has a proof, which
+    /// proves only this fact.
     #[test]
     fn root_and_proofs_follow_the_content(history in prop::collection::vec(any_changes(), 1..8)) {
         let mut tree = Tree::default();
@@ -145,7 +145,7 @@ proptest! {
         }
     }
 
-    /// One batch, one change at a time in any order, or with detours: the same root.
+    /// One batch, single changes in any order, or detours: equal roots.
     #[test]
     fn order_of_insertion_does_not_matter(
         keys in prop::collection::btree_set(any::<[u8; 20]>(), 1..200),
@@ -173,7 +173,7 @@ proptest! {
         prop_assert_eq!(at_once.root(), one_by_one.root());
     }
 
-    /// Any bit of a proof, flipped, breaks it.
+    /// A proof with one flipped bit is invalid.
     #[test]
     fn a_damaged_proof_fails(number in 0u8..40, position in any::<prop::sample::Index>(), bit in 0u8..8) {
         let mut tree = Tree::default();
@@ -205,7 +205,7 @@ fn a_leaf_elsewhere_shows_nothing_about_this_key() {
     assert!(proof.verify(&tree.root(), &TreeKey::account(&address(2)), None), "the only leaf is another key's");
 }
 
-/// A branch cannot pose as a leaf nor a leaf as a branch: the two halves of a leaf are not two subtrees.
+/// A branch cannot pass as a leaf, nor a leaf as a branch: the halves of a leaf are not subtrees.
 #[test]
 fn leaf_and_branch_are_different_hashes() {
     let mut tree = Tree::default();
@@ -237,14 +237,14 @@ fn paths_are_about_log2_of_n_long() {
     assert!(longest <= 30, "longest {longest}");
 }
 
-/// Batches wider than what is hashed at a time, that create, change and remove at all depths.
+/// Batches larger than one hashing call create, change and remove keys at all depths.
 #[test]
 fn large_batches_follow_the_content() {
     let (mut tree, mut slots, mut random) = (Tree::default(), Slots::new(), 1u64);
     let mut most = 0;
     for batch in 0..24u64 {
         let mut changes = Changes::default();
-        // Grows, stays, shrinks to almost nothing.
+        // The tree grows, keeps its size, then shrinks to almost nothing.
         let removed = [0, 2, 7][batch as usize / 8];
         for _ in 0..400 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

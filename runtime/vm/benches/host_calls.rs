@@ -1,8 +1,9 @@
-//! What every host call and every precompile costs a processor for each gas it is paid: `cargo bench --profile dev --workspace --bench
+//! CPU time per gas of every host call and every precompile: `cargo bench --profile dev --workspace --bench
 //! host_calls`.
 //!
-//! All of them in one run, by turns, each through a real contract on a real journal; the least of several turns counts. The bar: nothing buys more
-//! than three times what the median buys. What costs Ethereum's price (storage, logs, creations) buys far less, which harms nobody.
+//! All of them take turns in one run, each through a real contract on a real journal; the minimum of several turns
+//! counts. Limit: no call buys more than three times the median. Calls at Ethereum's price (storage, logs, creations)
+//! buy far less, which is harmless.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod support;
@@ -14,23 +15,23 @@ use corniche_vm::wasm::unpack;
 use support::{Bench, NEWEST_CERTIFIED, NOTHING, SUBJECT, module};
 
 const TURNS: u32 = 9;
-/// About so much gas in one run.
+/// Approximate gas of one run.
 const GAS: u64 = 2_000_000;
 const CALLS_IN_A_ROUND: u64 = 16;
-/// The most that anything may buy, in medians.
+/// Maximum time per gas, as a multiple of the median.
 const BAR: f64 = 3.0;
-/// Where the input stands: behind what the calls write.
+/// Address of the input in memory, after the region that the calls write.
 const INPUT: u32 = 4_096;
 
-/// One way to use one host call.
+/// One use of one host call.
 struct Case {
-    /// The host call, or `precompile N`.
+    /// Name of the host call, or `precompile N`.
     call: String,
-    /// Which way, when there are several.
+    /// Distinguishes several uses of one call.
     how: &'static str,
-    /// One use. `$i` counts uses.
+    /// Code of one use. `$i` counts uses.
     body: String,
-    /// Stands at [`INPUT`].
+    /// Input, at [`INPUT`].
     input: Vec<u8>,
     pages: u32,
 }
@@ -39,7 +40,7 @@ fn case(call: &str, how: &'static str, body: impl Into<String>) -> Case {
     Case { call: call.into(), how, body: body.into(), input: words(&[]), pages: 2 }
 }
 
-/// The first word at the input is the address of [`NOTHING`], the rest follows.
+/// Returns the input: the address of [`NOTHING`], followed by `rest`.
 fn words(rest: &[U256]) -> Vec<u8> {
     let mut input = [NOTHING.as_slice(), &[0; 12]].concat();
     input.extend(rest.iter().flat_map(|word| word.to_be_bytes::<32>()));
@@ -157,7 +158,7 @@ fn cases() -> Vec<Case> {
         );
         cases.push(Case { input: words(&big), ..case(name, "of large numbers", body) });
     }
-    // A creation of what is compiled already, and one of what is not a contract.
+    // A creation of code that is already compiled, and one of data that is no contract.
     let tiny = module("1", "", "", "i32.const 0");
     for (name, salt) in [("create1", ""), ("create2", "(i32.const 0) ")] {
         let body = format!(
@@ -171,9 +172,9 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Another key each time, at [`INPUT`].
+/// Sets a new key at [`INPUT`] in each use.
 const KEY: &str = "(i64.store (i32.const 4096) (local.get $i))";
-/// Another word at 0 each time.
+/// Sets a new word at 0 in each use.
 const VALUE: &str = "(i64.store (i32.const 0) (local.get $i))";
 const CALL: &str =
     "(drop (call $call_contract (i32.const 4096) (i32.const 0) (i32.const 0) (i32.const 96) (i64.const -1) (i32.const 512)))";
@@ -207,7 +208,7 @@ fn precompiles() -> Vec<Case> {
     };
     let point = [number(1), number(2)].concat();
     let scalar = (U256::MAX >> 3usize).to_be_bytes::<32>().to_vec();
-    // The generator of the second group.
+    // Generator of the second group.
     let second = [
         "198e9393920d483a7260bfb731fb5d25f1aa493335a9e71297e485b7aef312c2",
         "1800deef121f1e76426a00665e5c4479674322d4f75edadd46debd5cd992f6ed",
@@ -221,7 +222,7 @@ fn precompiles() -> Vec<Case> {
         input.push(1);
         input
     };
-    // From the tests of RFC 6979: curve P-256, SHA-256, "sample".
+    // Test vector of RFC 6979: curve P-256, SHA-256, "sample".
     let p256 = [
         "af2bdbe1aa9b6ec1e2ade1d694f41fc71a831d0268e9891562113d8a62add1bf",
         "efd48b2aacb6a8fd1140dd9cd45e81d69d2c877b56aaf991c34d0ea84eaf3716",
@@ -257,11 +258,11 @@ fn precompiles() -> Vec<Case> {
 }
 
 impl Case {
-    /// Runs `rounds` rounds; the input goes behind them.
+    /// Returns a module that runs the given number of rounds.
     fn module(&self) -> Vec<u8> {
         let uses =
             format!("{} (local.set $i (i64.add (local.get $i) (i64.const 1)))", self.body).repeat(CALLS_IN_A_ROUND as usize);
-        // The first word of the input says how many rounds; the address of a contract that ends early stands at 64.
+        // The first word of the input is the number of rounds; the address of a contract that ends early is at 64.
         let body = format!(
             "(call $read_args (i32.const {}))
              (memory.fill (i32.const 64) (i32.const 0xee) (i32.const 20))
@@ -279,7 +280,7 @@ impl Case {
     }
 }
 
-/// Gas and ns of one use.
+/// Gas and ns per use.
 struct Found {
     name: String,
     gas: f64,
@@ -304,7 +305,7 @@ fn main() {
         bench.deploy(at(index), &wasm);
     }
     let _ = SUBJECT;
-    // How much is one round, and what there is besides.
+    // Gas per round, and the gas of everything else.
     let rounds: Vec<(u32, u64)> = (0..cases.len())
         .map(|index| {
             let gas = |rounds| bench.run(Some(at(index)), &cases[index].input(rounds), 90_000_000).0.gas;
@@ -325,7 +326,7 @@ fn main() {
         for (index, case) in cases.iter().enumerate() {
             let (times, _) = rounds[index];
             let run = |rounds| bench.run(Some(at(index)), &case.input(rounds), 90_000_000).0.nanoseconds;
-            // Without the frame around it, whose start is no host call's.
+            // Without the frame's start, which belongs to no host call.
             let took = (run(1 + times) - run(1)) / f64::from(times) / CALLS_IN_A_ROUND as f64;
             found[index].nanoseconds = found[index].nanoseconds.min(took);
         }

@@ -1,9 +1,11 @@
-//! The worst that a block's gas can buy: `cargo bench --profile dev --workspace --bench worst_block`. `CORNICHE_SEED`, `CORNICHE_STEPS`: another search, a longer one.
+//! The most CPU time that a block's gas can buy: `cargo bench --profile dev --workspace --bench worst_block`.
+//! `CORNICHE_SEED` selects another search, `CORNICHE_STEPS` a longer one.
 //!
-//! Shapes that are known to be bad ([`shapes`]) and a search: loops over random mixes of instructions and host calls, of which the dearest are changed
-//! and tried again. What counts is processor time of one thread for each gas, the least of several runs; the bar is half a second for a whole
-//! block of [`BLOCK_GAS`]. Deployments count too: they buy time of the compiler.
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)] // a tool: it prints, and a search is told its seed by the environment
+//! Runs known bad shapes ([`shapes`]) and a search: loops over random mixes of instructions and host calls, of which
+//! the most expensive are mutated and tried again. The measure is CPU time of one thread per gas, the minimum of
+//! several runs. The limit is half a second for a whole block of [`BLOCK_GAS`]. Deployments count too: they buy
+//! compiler time.
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)] // a tool: it prints, and the environment sets the seed of a search
 
 mod shapes;
 mod support;
@@ -14,22 +16,22 @@ use shapes::{Shape, fragments};
 use std::io::Write;
 use support::{Bench, SUBJECT, again, module, processor_time};
 
-/// A default genesis' `block_gas_limit`.
+/// The default `block_gas_limit` of a genesis.
 const BLOCK_GAS: u64 = 30_000_000;
 const BAR_MS: f64 = 500.0;
-/// For looking; what looks bad is run again with more.
+/// Gas of a first measurement; candidates that look expensive are measured again with more.
 const LOOK_GAS: u64 = 1_000_000;
 const LONG_GAS: u64 = 6_000_000;
-/// Executors of a node that instances are kept for.
+/// Numbers of executors for which a node keeps instances.
 const THREADS: [u32; 2] = [2, 16];
-/// Mixes that are kept and changed.
+/// Number of mixes that are kept and mutated.
 const KEPT: usize = 12;
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Ms that a block full of it takes.
+/// Milliseconds for a full block.
 fn per_block(per_gas: f64) -> f64 {
     per_gas * BLOCK_GAS as f64 / 1e6
 }
@@ -39,7 +41,7 @@ fn measure(bench: &mut Bench, wasm: &[u8], gas: u64, times: u32) -> f64 {
     bench.least(times, Some(SUBJECT), &Bytes::new(), gas).per_gas()
 }
 
-/// A loop: which fragments, how often each in a row.
+/// A loop: fragments, with the number of repetitions of each.
 #[derive(Clone)]
 struct Mix(Vec<(usize, usize)>);
 
@@ -75,7 +77,7 @@ impl Mix {
     }
 }
 
-/// A small generator of numbers, so that a seed is a run.
+/// A small random number generator, so that runs with equal seeds are equal.
 struct Random(u64);
 
 impl Random {
@@ -99,13 +101,13 @@ fn search(bench: &mut Bench, seed: u64, steps: u64) -> Vec<(String, f64)> {
         kept.sort_by(|one, other| other.0.total_cmp(&one.0));
         kept.truncate(KEPT);
     }
-    // What looked bad may have been disturbed.
+    // Measure again, because the first measurement may have been disturbed.
     kept.iter().map(|(_, pages, mix)| (mix.describe(*pages), measure(bench, &mix.wasm(*pages), LONG_GAS, 5))).collect()
 }
 
-/// Deployments: ns for each gas that one pays, its bytes of input included as no part of the price.
+/// Nanoseconds per gas of a deployment; the gas for its input is not included.
 fn deployment(bench: &Bench, wasm: &[u8], salt: u64) -> f64 {
-    // A custom section makes each another code, which no one has compiled.
+    // A custom section makes each code unique, so none is compiled already.
     let mut unique = wasm.to_vec();
     unique.extend_from_slice(&[0, 10, 1, b'n']);
     unique.extend_from_slice(&salt.to_le_bytes());
@@ -134,7 +136,7 @@ fn main() {
     let mut keeps_nothing = Bench::new(&VmConfig { executors: 1, callers: 2, waiting_bytes: 0, ..VmConfig::default() });
     found.extend(shapes::cold(&mut keeps_nothing));
     for threads in THREADS {
-        // Measured are calls, which keep a quarter of what blocks do.
+        // The runs are calls, and a node keeps a quarter of the instances for calls that it keeps for blocks.
         let waiting_bytes = 4 * VmConfig::default().waiting_bytes;
         let mut bench = Bench::new(&VmConfig { executors: 1, callers: threads, waiting_bytes, ..VmConfig::default() });
         let rows = [shapes::warm(&mut bench), shapes::nested(&mut bench), shapes::grown(&mut bench)].concat();
@@ -147,7 +149,7 @@ fn main() {
     for (name, per_gas) in &found {
         println!("| {name} | {per_gas:.2} | {:.0} |", per_block(*per_gas));
     }
-    // Once for each code and start of a node, so it does not fill a block.
+    // Happens once per code and start of a node, so it cannot fill a block.
     for (name, nanoseconds) in shapes::unpaid() {
         println!("\n{name}: {:.0} µs", nanoseconds / 1e3);
     }

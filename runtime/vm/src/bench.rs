@@ -1,9 +1,9 @@
-//! What a benchmark of the virtual machine measures: one contract call, as this crate runs it and as wasmtime alone does.
+//! Subjects of the virtual machine's benchmarks: one contract call, run by this crate and by wasmtime alone.
 //!
-//! Here is what runs, nothing of how it is timed: a [`Subject`] makes runners, one for each thread, and a runner makes as many calls as
-//! asked. All subjects of a [`Single`] call run the same module on the same storage with the same input, without transactions and
-//! without a state, and every call begins with that storage again. The host does the least that lets the contract run, the same on
-//! both sides.
+//! This module defines what runs, not how it is timed. A [`Subject`] creates runners, one per thread, and a runner
+//! makes the requested number of calls. All subjects of a [`Single`] call run the same module on equal storage with the
+//! same input, without transactions or a state. Every call starts with that storage. The host does the minimum that the
+//! contract needs, equally for all subjects.
 
 mod bare;
 
@@ -18,30 +18,30 @@ use std::sync::Arc;
 const GAS: u64 = 10_000_000;
 const TIMESTAMP: u64 = 1_800_000_000;
 
-/// The subject that the others are compared with.
+/// Baseline for the other subjects.
 pub const BARE: &str = "bare wasmtime";
 
-/// Makes this many calls. `Err`: one failed, and what it said.
+/// Makes this many calls; an error contains the reason why one failed.
 pub type Runner = Box<dyn FnMut(u32) -> Result<(), String> + Send>;
 
 /// One way to run a call.
 pub struct Subject {
     pub name: &'static str,
-    /// A runner for one more thread. Runners of a subject share an engine.
+    /// Creates a runner for another thread. All runners of a subject share an engine.
     pub runner: Box<dyn Fn() -> Runner + Send + Sync>,
 }
 
-/// One call of a contract, and what it finds.
+/// One call of a contract, with its initial storage.
 #[derive(Clone)]
 pub struct Single {
     pub wasm: Vec<u8>,
     pub sender: Address,
     pub input: Bytes,
-    /// The slots it asks for; all others are zero. They are looked for one by one, so these should be a few.
+    /// Initial slots; all others are zero. Searched linearly, so there should be only a few.
     pub storage: Vec<(B256, B256)>,
 }
 
-/// Everything to be measured for this call, ours first. Fails when one of them cannot run it.
+/// Returns all subjects for this call, ours first. Fails if one of them cannot run it.
 pub fn subjects(single: &Single, threads: u32) -> Result<Vec<Subject>, CompileError> {
     let config = EngineConfig { executors: threads, callers: 0, ..EngineConfig::default() };
     let single = Arc::new(single.clone());
@@ -106,12 +106,12 @@ impl Ours {
     }
 }
 
-/// A few words of storage.
+/// A small storage.
 #[derive(Default)]
 struct Words(Vec<(B256, B256)>);
 
 impl Words {
-    /// What a call finds. Once there is room for it, this copies a few words.
+    /// Sets the initial storage. Allocates only in the first call.
     fn begin(&mut self, single: &Single) {
         self.0.clone_from(&single.storage);
     }
@@ -127,7 +127,7 @@ impl Words {
         }
     }
 
-    /// Whether the bound lets it be done; then it is.
+    /// Changes a number and returns true, if the bound permits it.
     fn count(&mut self, key: B256, change: Sum, bound: U256) -> bool {
         let value = U256::from_be_bytes(self.get(&key).0);
         let sum = match change {
@@ -138,7 +138,7 @@ impl Words {
     }
 }
 
-/// The least a contract needs.
+/// The minimum that a contract needs from a host.
 struct Least {
     context: FrameContext,
     storage: Words,

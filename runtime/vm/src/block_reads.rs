@@ -1,5 +1,5 @@
-//! What of the block around it a transaction has seen: a result that was come to in one block holds in another one when
-//! everything seen is the same there.
+//! Records which fields of its block a transaction has read. A result from one block is valid in another one in which
+//! all these fields are equal.
 
 use crate::host::BlockEnv;
 use alloy_primitives::Address;
@@ -16,13 +16,13 @@ pub enum BlockField {
     Randomness = 64,
 }
 
-/// The fields seen. Every transaction sees the base fee and the gas limit.
+/// The fields read. Every transaction reads the base fee and the gas limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockReads {
-    /// A bit for each field.
+    /// One bit per field.
     fields: u8,
-    /// Accounts reached for while cold: the coinbase is warm from the start, so reaching for an account that is the coinbase
-    /// of one block and not of the other costs different gas.
+    /// Cold accounts that were accessed. The coinbase is warm from the start, so accessing the coinbase of one of the
+    /// two blocks costs different gas.
     reached: Vec<Address>,
 }
 
@@ -45,12 +45,12 @@ impl BlockReads {
         }
     }
 
-    /// Accounts that were reached for while cold, but for the coinbase.
+    /// Returns the cold accounts that were accessed, except the coinbase.
     pub(crate) fn reached(&self) -> &[Address] {
         &self.reached
     }
 
-    /// Whether what was seen of block `then` is the same in block `now`.
+    /// Returns whether everything read of block `then` is equal in block `now`.
     pub fn hold(&self, then: &BlockEnv, now: &BlockEnv) -> bool {
         let unseen = |field: BlockField| self.fields & field as u8 == 0;
         then.rules == now.rules

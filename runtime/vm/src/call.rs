@@ -1,5 +1,5 @@
-//! Trying calls out, for `eth_call` and `eth_estimateGas`: the same rules as a transaction's, without a signature, and
-//! nothing of it remains.
+//! Calls for `eth_call` and `eth_estimateGas`: the rules of transactions, without a signature, and without keeping the
+//! changes.
 
 use crate::{
     Vm,
@@ -20,11 +20,11 @@ use corniche_types::{
     intrinsic_gas,
 };
 
-/// An estimate this much above the least gas that works is good enough: 1/64 of it.
+/// Accepted excess of an estimate over the minimum: 1/64 of it.
 const ESTIMATE_SLACK: u64 = 64;
 
 impl Vm {
-    /// What the call would do in this state.
+    /// Runs a call on this state.
     pub fn call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> CallOutcome {
         match self.call_permit() {
             Ok(_permit) => self::call(self.machine_for_calls(None), view, env, call),
@@ -32,7 +32,7 @@ impl Vm {
         }
     }
 
-    /// The same, with everything it does on its way written down.
+    /// Like [`call`](Self::call), and records a trace.
     pub fn trace_call(&self, view: &dyn StateView, env: &BlockEnv, call: &Call, trace: &mut Trace) -> CallOutcome {
         match self.call_permit() {
             Ok(_permit) => simulate(self.machine_for_calls(Some(trace)), view, env, call, Some(trace)).0,
@@ -40,7 +40,7 @@ impl Vm {
         }
     }
 
-    /// The same, and what it would leave behind, its fee settled as a transaction's whose tip goes to the block's coinbase.
+    /// Like [`trace_call`](Self::trace_call), and also returns the changes. The tip goes to the block's coinbase.
     pub fn simulate(
         &self,
         view: &dyn StateView,
@@ -54,8 +54,8 @@ impl Vm {
         }
     }
 
-    /// Gas limit with which the call succeeds, at most `call.gas`; how it fails with all there could be, otherwise. Exact for a
-    /// plain transfer, up to 1/64 too much for the rest. Runs the call about a dozen times at most.
+    /// Returns a gas limit with which the call succeeds, at most `call.gas`; an error if it fails with the maximum.
+    /// Exact for a plain transfer, otherwise at most 1/64 too high. Runs the call at most about a dozen times.
     pub fn estimate_gas(&self, view: &dyn StateView, env: &BlockEnv, call: &Call) -> Result<u64, NoEstimate> {
         let busy = |end| NoEstimate { outcome: CallOutcome::before_running(end).into(), allowance: 0 };
         let _permit = self.call_permit().map_err(busy)?;
@@ -129,7 +129,7 @@ pub(crate) fn estimate_gas(
     let most = request.gas.min(env.gas_limit).min(affordable);
     let no_estimate = |outcome| NoEstimate { outcome: Box::new(outcome), allowance: most };
     if affordable < intrinsic_gas(request.to.is_none(), &request.input, &request.access_list) {
-        // Not for want of gas: nothing that the sender could name would do.
+        // More gas would not help.
         return Err(no_estimate(CallOutcome::before_running(End::Invalid(SkipReason::Underfunded))));
     }
     let plain = request.input.is_empty()
@@ -143,7 +143,7 @@ pub(crate) fn estimate_gas(
     if !outcome.success() {
         return Err(no_estimate(outcome));
     }
-    // Less than what was used cannot be enough. More may be needed: refunds come at the end, and callers keep a 64th back.
+    // Less than the used gas cannot suffice. More may be needed, because refunds come at the end and callers keep 1/64.
     let mut too_little = outcome.gas_used.saturating_sub(1);
     let mut enough = most;
     let mut guess = outcome.gas_used.saturating_add(price::CALL_STIPEND).saturating_mul(64) / 63;
@@ -154,11 +154,11 @@ pub(crate) fn estimate_gas(
         let outcome = try_with(guess);
         match outcome.end {
             End::Success => enough = guess,
-            // More gas would not have helped.
+            // More gas would not help.
             End::Fault(_) => return Err(no_estimate(outcome)),
             _ => too_little = guess,
         }
-        // The first guess is usually right; after it, look close above what is known to be too little.
+        // The first guess is usually right. After it, search just above the known lower bound.
         guess = too_little.saturating_mul(2);
         if guess >= enough {
             guess = too_little + (enough - too_little) / 2;
@@ -167,7 +167,7 @@ pub(crate) fn estimate_gas(
     Ok(enough)
 }
 
-/// Gas that the sender can pay for at the most it would pay.
+/// Returns the gas that the sender can pay for at its maximum price.
 fn affordable_gas(view: &dyn StateView, call: &Call) -> u64 {
     if call.named_price() == 0 {
         return u64::MAX;

@@ -1,9 +1,9 @@
 //! Creation of contracts, by transactions and by contracts.
 //!
-//! Ethereum runs init code, and what that returns becomes the code. Here the creation data *holds* the code (design,
-//! section 5): it is read, checked and stored, and then the constructor, when arguments for one came along, is a call to
-//! the new contract. What follows for gas: reading and checking is charged first, whatever comes of it, then the deposit
-//! for the bytes stored, then the constructor runs with the rest. A constructor that does not return undoes it all.
+//! Ethereum runs init code, which returns the code to store. Here the creation data *contains* the code (design,
+//! section 5). It is decoded, validated and stored. If constructor arguments follow, the constructor runs as a call of
+//! the new contract. Gas is charged in this order: decoding and validation, in any case; then the deposit for the
+//! stored bytes; the constructor runs with the rest. A constructor that does not return reverts the creation.
 
 use crate::{
     frame::{Frame, Message, World},
@@ -15,9 +15,9 @@ use crate::{
 use alloy_primitives::{Address, Bytes, U256};
 use corniche_types::intrinsic::{INIT_CODE_WORD_GAS, MAX_INIT_CODE_BYTES};
 
-/// A creation to be run: the creator's nonce has moved already and its balance covers the value.
+/// A creation to run. The creator's nonce has been increased, and its balance covers the value.
 pub(crate) struct Creation<'d> {
-    /// For whoever traces.
+    /// For traces.
     pub kind: FrameKind,
     pub creator: Address,
     pub address: Address,
@@ -29,13 +29,13 @@ pub(crate) struct Creation<'d> {
 }
 
 impl World<'_> {
-    /// Nothing of it remains unless it succeeded, except that the address stays warm (EIP-2929).
+    /// Runs a creation. On failure everything is reverted, except that the address stays warm (EIP-2929).
     pub fn create(&mut self, creation: Creation<'_>) -> Ended {
         self.enter(|| creation.to_trace());
         let address = creation.address;
         let ended = self.create_untraced(creation);
         if self.trace.is_some() {
-            // What a creation returns is the code.
+            // A creation's trace shows the code as output.
             let hash = self.journal.account(&address).code_hash;
             let code = if ended.end == End::Success { self.journal.code(&hash) } else { None };
             self.leave(|| Ending::from(&ended), &code.unwrap_or_else(|| ended.output.clone()), ended.gas_left);
@@ -80,7 +80,7 @@ impl World<'_> {
                 false => Ended::failed(End::Fault(Fault("the value of a creation was not checked".into())), 0),
             };
         };
-        // The constructor runs in the creation's frame, as far as a trace is concerned; undoing it undoes the creation.
+        // In a trace the constructor belongs to the creation's frame. A revert of it reverts the creation.
         self.call_unguarded(Message {
             kind: CallKind::Call,
             code_of: address,
@@ -103,7 +103,7 @@ impl Creation<'_> {
 }
 
 impl Frame<'_, '_> {
-    /// CREATE and CREATE2 of a frame that may change state.
+    /// CREATE and CREATE2 of a frame that is not static.
     pub(crate) fn create_contract(&mut self, request: CreateRequest) -> Result<CreateReturn, HostError> {
         if request.code.len() > MAX_INIT_CODE_BYTES {
             return Err(HostError::OutOfGas);

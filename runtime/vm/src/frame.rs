@@ -1,7 +1,8 @@
 //! Calls: frames over one journal.
 //!
-//! [`World`] is one transaction while it runs. A message opens a frame: value moves, the code runs with [`Frame`] as its
-//! [`Host`], and unless it returned, everything since the frame opened is undone. Frames nest through [`Host::call`].
+//! [`World`] is one running transaction. A message opens a frame: the value is transferred, and the code runs with
+//! [`Frame`] as its [`Host`]. Unless it returns, everything since the frame opened is reverted. Frames nest through
+//! [`Host::call`].
 
 use crate::{
     block_reads::{BlockField, BlockReads},
@@ -20,7 +21,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::{Log, certified};
 
-/// One transaction while it runs.
+/// One running transaction.
 pub(crate) struct World<'a> {
     pub machine: &'a dyn Machine,
     pub journal: Journal<'a>,
@@ -28,23 +29,23 @@ pub(crate) struct World<'a> {
     pub origin: Address,
     pub gas_price: u128,
     pub block_reads: BlockReads,
-    /// What open frames act on, the outermost first; delegate calls stay within their caller's.
+    /// Accounts that open frames act for, outermost first; a delegate call acts for its caller's.
     pub open: Vec<Address>,
-    /// The code that ran and that runs. A node that has loaded it will not have to for the rest of the transaction, also when the frame that ran it is
-    /// undone; the same on all nodes, unlike what they have loaded.
+    /// Codes that ran or run. A node keeps them loaded for the rest of the transaction, even if the frame is reverted.
+    /// Equal on all nodes, unlike the codes that they have loaded.
     pub warm_code: WarmCode,
-    /// Told what happens, when anybody wants to know.
+    /// Records the run, if requested.
     pub trace: Option<&'a mut Trace>,
 }
 
-/// A call to be run, its price already paid by the caller.
+/// A call to run; the caller has paid its price.
 pub(crate) struct Message {
     pub kind: CallKind,
     pub code_of: Address,
-    /// Whose state the frame acts on.
+    /// Account whose state the frame uses.
     pub address: Address,
     pub caller: Address,
-    /// Moves from caller to address, except under a delegate call, where it is only shown.
+    /// Transferred from caller to address; in a delegate call it is only visible.
     pub value: U256,
     pub input: Bytes,
     pub gas: u64,
@@ -58,7 +59,7 @@ impl Message {
         let (kind, from) = match self.kind {
             CallKind::Call => (FrameKind::Call, self.caller),
             CallKind::Static => (FrameKind::StaticCall, self.caller),
-            // Who acts is who called, and stays it.
+            // The calling contract stays the acting account.
             CallKind::Delegate => (FrameKind::DelegateCall, self.address),
         };
         TraceFrame::beginning(kind, from, self.code_of, self.value, self.gas, &self.input)
@@ -66,7 +67,8 @@ impl Message {
 }
 
 impl<'a> World<'a> {
-    /// Price of reaching for an account, which is warm afterwards (EIP-2929). Precompiles are warm from the start.
+    /// Returns the price of accessing an account, which is warm afterwards (EIP-2929). Precompiles are warm from the
+    /// start.
     pub fn access_account(&mut self, address: &Address) -> u64 {
         if precompile::is_precompile(address) {
             return price::WARM;
@@ -76,7 +78,7 @@ impl<'a> World<'a> {
         if was_cold { price::COLD_ACCOUNT } else { price::WARM }
     }
 
-    /// Runs a message whose value the caller is known to have. Nothing of it remains unless it succeeded.
+    /// Runs a message; the caller must have its value. Reverts everything unless it succeeds.
     pub fn call(&mut self, message: Message) -> Ended {
         self.enter(|| message.to_trace());
         let checkpoint = self.journal.checkpoint();
@@ -88,27 +90,27 @@ impl<'a> World<'a> {
         ended
     }
 
-    /// A frame begins, for whoever traces.
+    /// Traces the start of a frame.
     pub fn enter(&mut self, frame: impl FnOnce() -> TraceFrame) {
         if let Some(trace) = &mut self.trace {
             trace.enter(frame());
         }
     }
 
-    /// The frame ends that began last.
+    /// Traces the end of the innermost frame.
     pub fn leave(&mut self, ending: impl FnOnce() -> Ending, output: &Bytes, gas_left: u64) {
         if let Some(trace) = &mut self.trace {
             trace.leave(ending(), output, gas_left);
         }
     }
 
-    /// A frame that does not open.
+    /// Traces a frame that does not open.
     pub fn fail_to_open(&mut self, frame: impl FnOnce() -> TraceFrame, why: Ending, gas: u64) {
         self.enter(frame);
         self.leave(|| why, &Bytes::new(), gas);
     }
 
-    /// The same, not guarded and not traced.
+    /// Like [`call`](Self::call), without revert and trace.
     pub fn call_unguarded(&mut self, message: Message) -> Ended {
         if message.kind != CallKind::Delegate && !self.transfer(&message.caller, &message.address, message.value) {
             return fault("the value of a call was not checked", &message.caller);
@@ -149,12 +151,12 @@ impl<'a> World<'a> {
             self.open.pop();
         }
         let mut ended = Ended::from(exit);
-        // No machine gives back more than it got.
+        // A machine must not return more gas than it got.
         ended.gas_left = ended.gas_left.min(message.gas);
         ended
     }
 
-    /// Moves wei; false, and nothing happens, when `from` has less.
+    /// Transfers wei; returns false, without a change, if the balance of `from` is too low.
     #[must_use]
     pub fn transfer(&mut self, from: &Address, to: &Address, wei: U256) -> bool {
         let paid = self.journal.debit(from, wei);
@@ -188,7 +190,7 @@ impl Frame<'_, '_> {
         self.world.journal.warm_slot(&self.context.address, key)
     }
 
-    /// SLOAD, of anybody's storage.
+    /// SLOAD of any account's storage.
     fn load(&mut self, address: &Address, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError> {
         affordable(price::WARM, gas_left)?;
         let was_cold = self.world.journal.warm_slot(address, key);
@@ -197,12 +199,12 @@ impl Frame<'_, '_> {
         self.uninterrupted(Charged::new(value, cost))
     }
 
-    /// To be asked after reading the state: a run whose reads mean nothing any more ends here, and nobody looks at its result.
+    /// Must be called after reading the state: ends a run whose reads are invalid; its result is discarded.
     fn uninterrupted<T>(&self, charged: Charged<T>) -> Result<Charged<T>, HostError> {
         if self.world.journal.interrupted() { Err(HostError::Fault(Fault::interruption().0)) } else { Ok(charged) }
     }
 
-    /// Why no further frame may open that is handed this value; none when it may.
+    /// Returns why no nested frame with this value may open, if so.
     pub(crate) fn obstacle(&mut self, value: U256) -> Option<Ending> {
         if self.context.depth + 1 >= MAX_CALL_DEPTH {
             Some(Ending::TooDeep)
@@ -259,7 +261,7 @@ impl Host for Frame<'_, '_> {
         let slot = (self.context.address, *key);
         let allowed = self.world.journal.may_count(&slot, change, bound);
         if allowed && !change.is_zero() {
-            // What is left after taking away was more before.
+            // A subtraction from zero is never allowed, so only an addition can create a slot.
             if matches!(change, Sum::Plus(_)) && self.world.journal.is_zero(&slot) {
                 cost = affordable(cost + price::COUNT_FROM_ZERO, gas_left)?;
             }
@@ -269,7 +271,7 @@ impl Host for Frame<'_, '_> {
     }
 
     fn certified_hash(&mut self, number: u64, gas_left: u64) -> Result<Charged<Option<B256>>, HostError> {
-        // Which slots hold what depends on the block, so its number is seen whatever the answer.
+        // The block determines which slots have hashes, so its number is read in any case.
         if !certified::is_readable(number, self.block(BlockField::Number).number) {
             return Ok(Charged::new(None, 0));
         }
@@ -385,7 +387,7 @@ impl Host for Frame<'_, '_> {
         if self.world.journal.interrupted() {
             return Err(HostError::Fault(Fault::interruption().0));
         }
-        // What the callee left of its stipend is the caller's, hence the sum before the difference.
+        // The caller gets the callee's unused stipend, so add before subtracting.
         Ok(CallReturn { status, output: ended.output, gas: (base + given).saturating_sub(ended.gas_left) })
     }
 

@@ -1,16 +1,16 @@
-//! The border between running WebAssembly and the rules of Ethereum's state: what one frame may ask of the world, and what
-//! comes of running it.
+//! Interface between running WebAssembly and the rules of Ethereum's state: requests of a frame, and the result of
+//! running it.
 //!
-//! [`wasm`](crate::wasm) runs a module and knows nothing of journals, warm keys or refunds; the frame that implements [`Host`]
-//! knows nothing of wasmtime. Between the two:
+//! [`wasm`](crate::wasm) runs a module and has no access to journals, warm keys or refunds. The frame that implements
+//! [`Host`] does not use wasmtime. Rules of the interface:
 //!
-//! - Units at this border are **gas**. The sub-gas scale (ink) never leaves `wasm`.
-//! - Everything that touches state is priced by the [`Host`] (EIP-2200, 2929, 3529 and Ethereum's log and call prices). A method
-//!   is told how much gas the frame has left and answers what the work costs; it should refuse with [`HostError::OutOfGas`] before
-//!   doing expensive work, and may return a cost above what is left, which means the same.
-//! - Everything that touches only the guest's memory is priced by `wasm`, before the work.
-//! - Calls nest on the native stack: `run` → [`Host::call`] → `run`. How deep is limited by [`MAX_CALL_DEPTH`], which the host
-//!   checks, and by [`Limits`], which the host hands from the caller's request to the callee's run unchanged.
+//! - Units are **gas**. The finer unit, ink, is used only in `wasm`.
+//! - The [`Host`] prices everything that touches state (EIP-2200, 2929, 3529 and Ethereum's log and call prices). A
+//!   method receives the frame's remaining gas and returns the cost. It should return [`HostError::OutOfGas`] before
+//!   expensive work. It may also return a cost above the remaining gas, which has the same effect.
+//! - `wasm` prices everything that touches only the guest's memory, before the work.
+//! - Calls nest on the native stack: `run` → [`Host::call`] → `run`. The depth is limited by [`MAX_CALL_DEPTH`], which
+//!   the host checks, and by [`Limits`], which the host passes unchanged from the caller's request to the callee's run.
 
 use crate::block_reads::BlockField;
 use crate::wasm::places::RawPlaces;
@@ -18,14 +18,15 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 pub use corniche_state::Sum;
 use corniche_types::ProtocolRules;
 
-/// Frames that may be open at once in one transaction. Ethereum's 1,024 is not reachable at 63/64 of the gas per level; this bound keeps
-/// instances and native stack per transaction small. A call or creation at this depth fails without running.
+/// Maximum number of open frames in one transaction. Ethereum's limit of 1,024 is not reachable with 63/64 of the gas
+/// per level; this limit keeps a transaction's instances and native stack small. A call or creation at this depth fails
+/// without running.
 pub const MAX_CALL_DEPTH: u32 = 256;
 
-/// The block a transaction runs in.
+/// The block in which a transaction runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockEnv {
-    /// The rules the block is executed under; no contract can read them.
+    /// Rules of the block; contracts cannot read them.
     pub rules: &'static ProtocolRules,
     pub chain_id: u64,
     pub number: u64,
@@ -37,27 +38,28 @@ pub struct BlockEnv {
     pub randomness: B256,
 }
 
-/// What does not change while a frame runs.
+/// Values that are constant while a frame runs.
 #[derive(Clone, Debug)]
 pub struct FrameContext {
-    /// Whose storage, balance and logs the frame acts on. Under a delegate call this is the caller's own address.
+    /// Account whose storage, balance and logs the frame uses. In a delegate call it is the caller's own address.
     pub address: Address,
     pub caller: Address,
     pub value: U256,
     pub origin: Address,
-    /// Effective price of the transaction, in wei.
+    /// Effective gas price of the transaction in wei.
     pub gas_price: u128,
-    /// No state may change in this frame or below it.
+    /// True if no state may change in this frame or below it.
     pub is_static: bool,
-    /// Another open frame already acts on `address`.
+    /// True if another open frame already acts on `address`.
     pub reentrant: bool,
-    /// 0 for the frame a transaction starts with.
+    /// 0 for the transaction's first frame.
     pub depth: u32,
     pub block: BlockEnv,
 }
 
-/// What is left of the bounds that all open frames of one transaction share. Counted by instrumentation, never by the native stack
-/// or the host's memory. Opaque to the host: start a transaction with [`Limits::TRANSACTION`], and hand a callee what the request carried.
+/// Remaining limits shared by all open frames of a transaction. Instrumentation counts them, independent of native
+/// stack and host memory. Opaque to the host: start a transaction with [`Limits::TRANSACTION`], and pass a request's
+/// limits to the callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Words of counted stack.
@@ -70,7 +72,7 @@ impl Limits {
     pub const TRANSACTION: Self = Self { stack_words: 65_536, memory_pages: 2_048 };
 }
 
-/// An answer and what it costs, in gas.
+/// A result and its cost in gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged<T> {
     pub value: T,
@@ -83,14 +85,14 @@ impl<T> Charged<T> {
     }
 }
 
-/// Why the host did not do it. The first two end the frame, the last ends the transaction and the node.
+/// Why a host method failed. All end the frame; a fault also ends the transaction and the node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("out of gas")]
     OutOfGas,
     #[error("state change in a static call")]
     StaticViolation,
-    /// An invariant of our own is broken (missing code of an account, a fault in a nested frame).
+    /// A broken invariant of the node (missing code of an account, a fault in a nested frame).
     #[error("internal fault: {0}")]
     Fault(String),
 }
@@ -98,23 +100,24 @@ pub enum HostError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     Call,
-    /// The callee's code, the caller's address, caller and value.
+    /// Runs the callee's code with the caller's address, caller and value.
     Delegate,
-    /// Like a call without value, and nothing below may change state.
+    /// A call without value, below which no state may change.
     Static,
 }
 
 #[derive(Clone, Debug)]
 pub struct CallRequest {
     pub kind: CallKind,
-    /// Whose code runs.
+    /// Account whose code runs.
     pub to: Address,
     /// Zero unless the kind is `Call`.
     pub value: U256,
     pub input: Bytes,
-    /// What the contract asked for; the host caps it at 63/64 of what is left after the call's own price (EIP-150) and adds the stipend.
+    /// Gas requested by the contract. The host limits it to 63/64 of what remains after the call's own price (EIP-150),
+    /// and adds the stipend.
     pub gas_wanted: u64,
-    /// What the calling frame has left.
+    /// Remaining gas of the calling frame.
     pub gas_left: u64,
     pub limits: Limits,
 }
@@ -122,9 +125,9 @@ pub struct CallRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStatus {
     Success,
-    /// Ended by the callee with data; its unused gas came back.
+    /// The callee ended with revert data; its unused gas was returned.
     Revert,
-    /// Out of gas, trapped, too deep or unaffordable.
+    /// Out of gas, trapped, too deep or insufficient balance.
     Failure,
 }
 
@@ -133,16 +136,16 @@ pub struct CallReturn {
     pub status: CallStatus,
     /// Return or revert data; empty on failure.
     pub output: Bytes,
-    /// To deduct from the caller: the call's own price and what the callee used.
+    /// Cost for the caller: the call's own price and the callee's gas.
     pub gas: u64,
 }
 
 #[derive(Clone, Debug)]
 pub struct CreateRequest {
     pub value: U256,
-    /// Creation data in any of the shapes of [`parse_creation`](crate::wasm::parse_creation).
+    /// Creation data in any form that [`parse_creation`](crate::wasm::parse_creation) accepts.
     pub code: Bytes,
-    /// CREATE2 when present.
+    /// CREATE2 if present.
     pub salt: Option<B256>,
     pub gas_left: u64,
     pub limits: Limits,
@@ -150,53 +153,53 @@ pub struct CreateRequest {
 
 #[derive(Clone, Debug)]
 pub struct CreateReturn {
-    /// `None` when the creation failed.
+    /// `None` if the creation failed.
     pub address: Option<Address>,
-    /// Revert data of a constructor that reverted, otherwise empty.
+    /// Revert data if the constructor reverted, otherwise empty.
     pub output: Bytes,
     pub gas: u64,
 }
 
-/// What a transaction's history has made ready for the start of a frame. It decides the price, and depends on nothing that differs
-/// between nodes.
+/// State of a frame's code before its start, which determines the price. It follows from the transaction's history
+/// only, never from a node's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// The code ran before, and an instance of it waits.
+    /// The code ran before, and no open frame runs it.
     Warm,
-    /// The code ran before, but it also runs in a frame further out, so this start needs another instance.
+    /// The code ran before and also runs in an outer frame, so this start needs another instance.
     Nested,
-    /// The code has to be loaded.
+    /// The code must be loaded.
     Cold,
 }
 
-/// One frame's view of the world. See the module's documentation for who charges what.
+/// A frame's access to the world. The module's documentation defines who charges for what.
 ///
-/// After any `Err` the frame ends and the host rolls back what it did, so a method may leave changes behind it when it fails.
+/// After any `Err` the frame ends and the host reverts its changes, so a failing method may leave partial changes.
 pub trait Host {
     fn context(&self) -> &FrameContext;
 
-    /// The block, for a frame that is about to see a field of it.
+    /// Returns the block, for a frame that reads this field of it.
     fn block(&mut self, _field: BlockField) -> &BlockEnv {
         &self.context().block
     }
 
-    /// What the transaction has made ready for the start of this frame.
+    /// Returns the state of this frame's code before its start.
     fn code_readiness(&self) -> Readiness {
         Readiness::Warm
     }
 
-    /// The start is paid for: from now on the code is warm, whatever becomes of the frame.
+    /// Called when the start has been paid. From now on the code is warm, even if the frame fails.
     fn code_is_paid(&mut self) {}
 
     /// SLOAD.
     fn storage_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;
-    /// SSTORE, with EIP-2200's refusal to run on the stipend alone. Fails in a static frame.
+    /// SSTORE, with EIP-2200's rule against running on the stipend alone. Fails in a static frame.
     fn storage_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError>;
-    /// Adds to the number in a slot if the sum is at most `bound`, or takes away if the rest is at least `bound`, without reading
-    /// it (D8); answers whether it did. Exact in 256 bits. Fails in a static frame.
+    /// Adds to the number in a slot if the sum is at most `bound`, or subtracts if the difference is at least `bound`,
+    /// without reading the slot (D8). Returns whether it did. Exact in 256 bits. Fails in a static frame.
     fn storage_count(&mut self, key: &B256, change: Sum, bound: &U256, gas_left: u64) -> Result<Charged<bool>, HostError>;
-    /// The hash of the certified header with this number, if it can be had in the running block: an SLOAD of where it lies. A host
-    /// without a chain has none.
+    /// Returns the hash of the certified header with this number, if the running block may read it. Costs an SLOAD of
+    /// its slot. A host without a chain returns `None`.
     fn certified_hash(&mut self, _number: u64, _gas_left: u64) -> Result<Charged<Option<B256>>, HostError> {
         Ok(Charged::new(None, 0))
     }
@@ -204,14 +207,14 @@ pub trait Host {
     fn transient_load(&mut self, key: &B256, gas_left: u64) -> Result<Charged<B256>, HostError>;
     /// TSTORE. Fails in a static frame.
     fn transient_store(&mut self, key: &B256, value: &B256, gas_left: u64) -> Result<Charged<()>, HostError>;
-    /// LOG0 to LOG4; never more than four topics. Fails in a static frame.
+    /// LOG0 to LOG4; at most four topics. Fails in a static frame.
     fn emit_log(&mut self, topics: Vec<B256>, data: Bytes, gas_left: u64) -> Result<Charged<()>, HostError>;
 
     /// BALANCE.
     fn balance(&mut self, address: &Address, gas_left: u64) -> Result<Charged<U256>, HostError>;
-    /// EXTCODECOPY without its price per word, which `wasm` charges for what it copies.
+    /// EXTCODECOPY without its price per word, which `wasm` charges for the copied bytes.
     fn code(&mut self, address: &Address, gas_left: u64) -> Result<Charged<Bytes>, HostError>;
-    /// EXTCODEHASH: zero for an account that does not exist.
+    /// EXTCODEHASH: zero for a missing account.
     fn code_hash(&mut self, address: &Address, gas_left: u64) -> Result<Charged<B256>, HostError>;
 
     /// CALL, DELEGATECALL, STATICCALL. A value in a static frame is a `StaticViolation`.
@@ -219,17 +222,17 @@ pub trait Host {
     /// CREATE, CREATE2. Fails in a static frame.
     fn create(&mut self, request: CreateRequest) -> Result<CreateReturn, HostError>;
 
-    /// The contract says something that shows in traces and nowhere else.
+    /// Console output of the contract, which only traces show.
     fn say(&mut self, _text: &[u8]) {}
 
-    /// The run fails here; told by machines that know it. Shows in traces and nowhere else.
+    /// Location where the run failed, from engines that record it. Only traces show it.
     fn failed_at(&mut self, _places: RawPlaces) {}
 
-    /// Told of every host call after it was charged and done; the one place tracing hangs on.
+    /// Called after every host call, when it has been charged and executed; the only hook for tracing.
     fn trace(&mut self, _event: &HostCallEvent) {}
 }
 
-/// A host call as a tracer sees it.
+/// A host call, for tracing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCallEvent {
     pub name: &'static str,
@@ -237,7 +240,7 @@ pub struct HostCallEvent {
     pub ink_after: u64,
 }
 
-/// Why a frame that did not end by itself ended. All of these are part of the chain's rules: same module, same input, same trap.
+/// Why the machine ended a frame. Traps are part of the chain's rules: module and input determine the trap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trap {
     #[error("unreachable executed")]
@@ -262,18 +265,18 @@ pub enum Trap {
     BadHostCall(&'static str),
 }
 
-/// How a run ended.
+/// How a frame ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Keep the changes.
     Return,
-    /// Roll back; the output is the reason, unused gas comes back.
+    /// Revert the changes. The output is the reason, and unused gas is returned.
     Revert,
-    /// Roll back; no gas is left.
+    /// Revert the changes; no gas remains.
     OutOfGas,
-    /// Roll back; no gas is left.
+    /// Revert the changes; no gas remains.
     Trap(Trap),
-    /// A fault of this node, not of the contract: stop, never turn it into a receipt.
+    /// A fault of this node, not of the contract: stop, and never put it into a receipt.
     Fault(String),
 }
 

@@ -1,10 +1,11 @@
-//! One transaction's changes to the state, with the way back.
+//! State changes of one transaction, with undo information.
 //!
-//! Every value is read from the view once, when first needed, and changed in memory; each change leaves the value before
-//! it in a list of undo entries. A checkpoint is a length of that list, and reverting to it undoes what came after, in
-//! reverse. Warm keys, refunds, transient storage and logs are undone the same way (EIP-2929, EIP-1153, EIP-3529).
+//! Every value is read from the view once, on first use, and then changed in memory. Each change appends the previous
+//! value to a list of undo entries. A checkpoint is a length of that list. Reverting to it undoes all later entries in
+//! reverse order. Warm keys, refunds, transient storage and logs are undone in the same way (EIP-2929, EIP-1153,
+//! EIP-3529).
 //!
-//! What always holds: after a revert everything readable through the journal is as it was at the checkpoint.
+//! Invariant: after a revert everything readable through the journal is as it was at the checkpoint.
 
 mod counters;
 
@@ -18,24 +19,24 @@ type SlotKey = (Address, B256);
 
 pub(crate) struct Journal<'a> {
     view: &'a dyn StateView,
-    /// Nothing is ever removed from these two: undo entries name places in them.
+    /// Nothing is ever removed from these two tables: undo entries refer to positions in them.
     accounts: Table<Address, Touched<Loaded>>,
     storage: Table<SlotKey, Touched<Slot>>,
     transient: BTreeMap<SlotKey, B256>,
-    /// Code of creations, also of ones that were undone.
+    /// Code of creations, including reverted ones.
     code: BTreeMap<B256, Bytes>,
     logs: Vec<Log>,
-    /// Never below zero at the end of a frame: what is taken back was given before.
+    /// Never negative at the end of a frame: only earlier refunds are subtracted.
     refund: i64,
     undo: Vec<Undo>,
-    /// To accounts and slots that are not loaded; a counter is here only while its sum is not zero.
+    /// Additions to accounts and slots that are not loaded. Counters with a sum of zero are removed.
     additions: Additions,
 }
 
-/// What a transaction has to do with a key.
+/// A key's access status and value.
 struct Touched<T> {
     warm: bool,
-    /// Read once, when first needed.
+    /// Read once, on first use.
     loaded: Option<T>,
 }
 
@@ -45,26 +46,26 @@ impl<T> Touched<T> {
     }
 }
 
-/// An account as the transaction found it and as it is now. One that does not exist is the default one.
+/// An account's value at the transaction's start and its current one. A missing account is the default value.
 struct Loaded {
     original: Account,
     current: Account,
 }
 
-/// A slot as the transaction found it and as it is now.
+/// A slot's value at the transaction's start and its current one.
 struct Slot {
     original: B256,
     current: B256,
-    /// What stores are priced against: the original, or what the last counter call left.
+    /// Reference value for the price of stores: the original, or the result of the last counter call.
     priced: B256,
 }
 
 enum Undo {
     Account(usize, Account),
     Slot(usize, B256),
-    /// A counter call on a loaded slot: what it held, and what stores were priced against.
+    /// A counter call on a loaded slot: position, previous value, previous reference value.
     Counted(usize, B256, B256),
-    /// A counter call on a slot that was not loaded: what was added before.
+    /// A counter call on a slot that is not loaded: its previous sum.
     Counter(SlotKey, Sum),
     Transient(SlotKey, B256),
     WarmAccount(usize),
@@ -73,7 +74,7 @@ enum Undo {
     Log,
 }
 
-/// A point to return to.
+/// A point to revert to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checkpoint(usize);
 
@@ -141,14 +142,15 @@ impl<'a> Journal<'a> {
         self.undo.push(Undo::Account(place, before));
     }
 
-    /// Brings in wei.
+    /// Adds wei to an account.
     pub fn credit(&mut self, address: &Address, wei: U256) {
         if !wei.is_zero() {
             self.update(address, |account| *account = std::mem::take(account).credited(wei));
         }
     }
 
-    /// Brings in wei at the end of a transaction, after which nothing is undone: an account that was not read stays unread.
+    /// Adds wei at the end of a transaction, after which nothing is undone. Does not read an account that has not been
+    /// read yet.
     pub fn credit_at_last(&mut self, address: &Address, wei: U256) {
         if self.accounts.get(address).is_some_and(|account| account.loaded.is_some()) {
             self.credit(address, wei);
@@ -157,7 +159,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Takes wei away; false, and nothing happens, when there is less.
+    /// Subtracts wei; returns false, without a change, if the balance is too low.
     #[must_use]
     pub fn debit(&mut self, address: &Address, wei: U256) -> bool {
         match self.account(address).balance.checked_sub(wei) {
@@ -171,7 +173,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// False, and nothing happens, when the nonce is at its end (EIP-2681).
+    /// Returns false, without a change, if the nonce is at its maximum (EIP-2681).
     #[must_use]
     pub fn bump_nonce(&mut self, address: &Address) -> bool {
         match self.account(address).nonce.checked_add(1) {
@@ -192,7 +194,7 @@ impl<'a> Journal<'a> {
         self.code.insert(hash, code);
     }
 
-    /// Code by its hash; `None` is a broken invariant, except that the hash of nothing has empty code.
+    /// Returns code by its hash. The empty hash has empty code; `None` for any other hash is a broken invariant.
     pub fn code(&self, hash: &B256) -> Option<Bytes> {
         if *hash == KECCAK_EMPTY {
             return Some(Bytes::new());
@@ -200,7 +202,7 @@ impl<'a> Journal<'a> {
         self.code.get(hash).cloned().or_else(|| self.view.code(hash))
     }
 
-    /// The same for later, without holding on to the journal.
+    /// Like [`code`](Self::code), as a closure that does not borrow the journal.
     pub fn code_when_asked(&self, hash: B256) -> impl Fn() -> Option<Bytes> + use<'a> {
         let (created, view) = (self.code.get(&hash).cloned(), self.view);
         move || created.clone().or_else(|| view.code(&hash))
@@ -212,7 +214,7 @@ impl<'a> Journal<'a> {
         self.slot(&(*address, *slot)).1.current
     }
 
-    /// Writes a slot and returns its price without the cold surcharge; the refund is counted here.
+    /// Writes a slot and returns the price without the cold surcharge. Updates the refund.
     pub fn store(&mut self, address: &Address, slot: &B256, value: B256) -> u64 {
         let key = (*address, *slot);
         let (place, loaded) = self.slot(&key);
@@ -240,7 +242,7 @@ impl<'a> Journal<'a> {
 
     // Access
 
-    /// Marks an account as touched; true when it was not.
+    /// Marks an account as warm; returns true if it was cold.
     pub fn warm_account(&mut self, address: &Address) -> bool {
         let place = self.accounts.place_or_insert(address, Touched::new);
         let cold = !std::mem::replace(&mut self.accounts.value_at(place).warm, true);
@@ -250,7 +252,7 @@ impl<'a> Journal<'a> {
         cold
     }
 
-    /// Marks a slot as touched; true when it was not.
+    /// Marks a slot as warm; returns true if it was cold.
     pub fn warm_slot(&mut self, address: &Address, slot: &B256) -> bool {
         let place = self.storage.place_or_insert(&(*address, *slot), Touched::new);
         let cold = !std::mem::replace(&mut self.storage.value_at(place).warm, true);
@@ -262,7 +264,7 @@ impl<'a> Journal<'a> {
 
     // Results
 
-    /// Whether what was read means nothing any more.
+    /// Returns whether the view's earlier answers are invalid.
     pub fn interrupted(&self) -> bool {
         self.view.interrupted()
     }
@@ -272,12 +274,12 @@ impl<'a> Journal<'a> {
         self.undo.push(Undo::Log);
     }
 
-    /// Gas to give back, before the cap.
+    /// Gas refund, before the cap.
     pub fn refund(&self) -> u64 {
         u64::try_from(self.refund).unwrap_or(0)
     }
 
-    /// What a trace tells of the state; `reached` is for the caller to add.
+    /// State accesses for a trace; the caller adds `reached`.
     pub fn touched(&self) -> trace::Touched {
         let account = |(address, touched): (&Address, &Touched<Loaded>)| {
             let Loaded { original, current } = touched.loaded.as_ref()?;
@@ -292,7 +294,7 @@ impl<'a> Journal<'a> {
             reached: Default::default(),
             code: self.code.clone(),
         };
-        // Whoever looks afterwards may read what the run did not have to.
+        // The transaction has ended, so reading now creates no dependency.
         for (address, wei) in &self.additions.balances {
             let before = self.view.account(address).unwrap_or_default();
             touched.accounts.insert(*address, (before.clone(), before.credited(*wei)));
@@ -304,7 +306,7 @@ impl<'a> Journal<'a> {
         touched
     }
 
-    /// Everything that differs from the view, what is added to it unread, and the logs.
+    /// Returns all changes relative to the view, additions to unread values, and logs.
     pub fn finish(self) -> (Changes, Additions, Vec<Log>) {
         let mut changes = Changes::default();
         for (address, touched) in self.accounts.into_entries() {
@@ -327,7 +329,7 @@ impl<'a> Journal<'a> {
         (changes, self.additions, self.logs)
     }
 
-    /// The account, loaded, and its place.
+    /// Loads an account, and returns its position too.
     fn loaded(&mut self, address: &Address) -> (usize, &mut Loaded) {
         let place = self.accounts.place_or_insert(address, Touched::new);
         let account = self.accounts.value_at(place).loaded.get_or_insert_with(|| {
@@ -337,7 +339,7 @@ impl<'a> Journal<'a> {
         (place, account)
     }
 
-    /// The slot, loaded, and its place: what was added to it unread becomes part of its value.
+    /// Loads a slot, and returns its position too. Additions to the unread slot become part of its value.
     fn slot(&mut self, key: &SlotKey) -> (usize, &mut Slot) {
         let place = self.storage.place_or_insert(key, Touched::new);
         let slot = self.storage.value_at(place).loaded.get_or_insert_with(|| {
@@ -347,7 +349,7 @@ impl<'a> Journal<'a> {
         (place, slot)
     }
 
-    /// The slot and its place, if it is loaded.
+    /// Returns a slot and its position, if it is loaded.
     fn known_slot(&mut self, key: &SlotKey) -> Option<(usize, &mut Slot)> {
         let place = self.storage.place(key)?;
         self.storage.value_at(place).loaded.as_mut().map(|slot| (place, slot))

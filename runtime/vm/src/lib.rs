@@ -1,9 +1,9 @@
-//! One transaction: its semantics, and the WebAssembly it runs.
+//! Execution of one transaction: its semantics, and its WebAssembly.
 //!
-//! [`wasm`] turns a module into something that can be run deterministically and runs one frame of it; the modules beside it keep
-//! Ethereum's rules about accounts, calls, storage and gas. They meet at [`host`].
+//! [`wasm`] prepares modules for deterministic execution and runs single frames. The other modules implement Ethereum's
+//! rules about accounts, calls, storage and gas. The two parts meet at [`host`].
 
-// So that the generator of contracts in `tests/` also serves the tests in here.
+// Lets the generator of contracts in `tests/` also serve unit tests.
 #[cfg(test)]
 extern crate self as corniche_vm;
 

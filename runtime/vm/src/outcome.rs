@@ -1,4 +1,4 @@
-//! What comes of a transaction or a call.
+//! Results of transactions and calls.
 
 use crate::block_reads::BlockReads;
 use crate::host::{Exit, ExitStatus, Trap};
@@ -7,20 +7,20 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_state::{Additions, Changes};
 use corniche_types::{Log, Receipt, SkipReason};
 
-/// A transaction that was valid: it paid, whether or not it succeeded.
+/// A valid transaction: it paid its fee, and succeeded or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executed {
-    /// `cumulative_gas_used` is left at 0 for the block to fill in.
+    /// `cumulative_gas_used` is 0; the block sets it.
     pub receipt: Receipt,
     pub changes: Changes,
-    /// To values that are not in `changes`: the tip, unless the transaction dealt with whoever gets it.
+    /// Additions to values that are not in `changes`: the tip, unless the transaction read its recipient's account.
     pub additions: Additions,
-    /// What of the block it depends on.
+    /// Fields of the block that the result depends on.
     pub block_reads: BlockReads,
 }
 
 impl Executed {
-    /// The accounts it changed, whether or not it read them.
+    /// Returns the changed accounts, including unread ones.
     #[cfg(test)]
     pub fn touched(&self) -> std::collections::BTreeSet<Address> {
         self.changes.accounts.keys().chain(self.additions.balances.keys()).copied().collect()
@@ -30,21 +30,22 @@ impl Executed {
 /// Why a transaction has no receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotExecuted {
-    /// It is not valid in this state. Nothing happened.
+    /// It is not valid in this state. Nothing changed.
     Skipped(SkipReason),
     /// A fault of this node: stop.
     Fault(Fault),
-    /// The view took an answer back ([`corniche_state::StateView::interrupted`]): run it again.
+    /// The view was interrupted ([`corniche_state::StateView::interrupted`]): run it again.
     Interrupted,
 }
 
-/// A broken invariant of our own, named; nothing a contract, client or peer does may cause one.
+/// A broken invariant of the node. No contract, client or peer can cause one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("fault while executing: {0}")]
 pub struct Fault(pub String);
 
 impl Fault {
-    /// No fault at all: whoever lent the view wants no result ([`corniche_state::StateView::interrupted`]).
+    /// Not a real fault: the view was interrupted, so the result is not used
+    /// ([`corniche_state::StateView::interrupted`]).
     pub(crate) fn interruption() -> Self {
         Self("interrupted".into())
     }
@@ -54,33 +55,33 @@ impl Fault {
     }
 }
 
-/// A call to be tried out, as `eth_call` and `eth_estimateGas` mean it. Nothing is signed, and nonce and sender are taken as given.
+/// A call for `eth_call` and `eth_estimateGas`. It has no signature, and nonce and sender are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     pub from: Address,
-    /// `None` is a creation.
+    /// `None` for a creation.
     pub to: Option<Address>,
     pub value: U256,
     pub input: Bytes,
-    /// The most gas it may use.
+    /// Gas limit.
     pub gas: u64,
-    /// What gas costs `from`, and what contracts see as gas price.
+    /// Gas price that `from` pays and contracts read.
     pub gas_price: u128,
-    /// The most that `from` would pay for gas. It must be able to, though it pays `gas_price`; nothing below that counts.
+    /// Maximum gas price. The balance must cover it, although `from` pays `gas_price`; ignored if lower than that.
     pub max_gas_price: u128,
     pub access_list: Vec<(Address, Vec<B256>)>,
 }
 
-/// No gas limit would do.
+/// Error of an estimate: no gas limit suffices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoEstimate {
-    /// How the call ended with all the gas there could be.
+    /// Result with the maximum gas.
     pub outcome: Box<CallOutcome>,
-    /// So much it was: the least of what was asked for, what a block may use and what the sender can pay.
+    /// The maximum gas: the minimum of the requested gas, the block's limit and what the sender can pay for.
     pub allowance: u64,
 }
 
-/// How a call went.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOutcome {
     pub end: End,
@@ -88,12 +89,12 @@ pub struct CallOutcome {
     pub output: Bytes,
     pub gas_used: u64,
     pub logs: Vec<Log>,
-    /// Of a creation.
+    /// Only for a creation.
     pub contract_address: Option<Address>,
 }
 
 impl Call {
-    /// What the sender's balance has to cover for each gas.
+    /// Gas price that the sender's balance must cover.
     pub(crate) fn named_price(&self) -> u128 {
         self.gas_price.max(self.max_gas_price)
     }
@@ -109,28 +110,28 @@ impl CallOutcome {
     }
 }
 
-/// How running ended.
+/// How execution ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     Success,
-    /// By the contract, with data; unused gas came back.
+    /// The contract reverted with data; unused gas was returned.
     Revert,
     OutOfGas,
     Trap(Trap),
-    /// A precompile could make nothing of its input.
+    /// A precompile rejected its input.
     Precompile(PrecompileError),
-    /// The creation data is nothing this chain deploys; says why.
+    /// The creation data is not deployable; contains the reason.
     Refused(String),
     /// Two contracts would have the same address (EIP-684).
     Collision,
-    /// Checks before running failed: calls only.
+    /// Checks before execution failed; calls only.
     Invalid(SkipReason),
     /// A fault of this node, not of the contract: never part of a receipt.
     Fault(Fault),
 }
 
 impl End {
-    /// For people, where there is no revert data to show.
+    /// Returns a readable reason, if there is no revert data to show.
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Success | Self::Revert => None,
@@ -145,7 +146,7 @@ impl End {
     }
 }
 
-/// How one frame ended, inside a transaction.
+/// How a frame ended, within a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub end: End,

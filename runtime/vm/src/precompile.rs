@@ -1,24 +1,25 @@
-//! Precompiles: addresses at which the node computes what contracts would compute slowly.
+//! Precompiles: addresses at which the node runs computations that would be slow in contracts.
 //!
-//! Addresses, inputs and outputs are Ethereum's as of its Osaka upgrade. So are the prices of hashes and powers; the others are what these
-//! computations cost a processor here beside everything else that gas buys (`benches/host_calls.rs`), two and a half to five times Ethereum's:
+//! Addresses, inputs and outputs are those of Ethereum's Osaka upgrade, and so are the prices of hashes and powers. The
+//! other prices follow from CPU time relative to other gas (`benches/host_calls.rs`). They are two and a half to five
+//! times Ethereum's:
 //!
-//! | address | what | price |
+//! | address | function | price |
 //! |---|---|---|
-//! | 0x01 | the address that signed | 8,000 |
+//! | 0x01 | signer's address | 8,000 |
 //! | 0x02 | SHA-256 | 60 and 12 a word |
 //! | 0x03 | RIPEMD-160 | 600 and 120 a word |
-//! | 0x04 | its input | 15 and 3 a word |
+//! | 0x04 | identity | 15 and 3 a word |
 //! | 0x05 | base^exponent mod modulus, of at most 1,024 bytes each (EIP-198, 7823) | EIP-7883 |
 //! | 0x06, 0x07 | sum and multiple of points of bn254 (EIP-196) | 750, 24,000 |
-//! | 0x08 | whether a product of pairings of bn254 is one (EIP-197) | 110,000 and 75,000 a pair |
+//! | 0x08 | check that a product of pairings of bn254 is one (EIP-197) | 110,000 and 75,000 a pair |
 //! | 0x09 | BLAKE2b's compression (EIP-152) | 3 a round |
-//! | 0x71, 0x72 | what tools for Stylus contracts ask: see `stylus` | 200, and an account looked at |
-//! | 0x100 | whether a signature over P-256 is valid (EIP-7951) | 18,000 |
+//! | 0x71, 0x72 | queries of tools for Stylus contracts: see `stylus` | 200, plus access to an account |
+//! | 0x100 | check of a signature over P-256 (EIP-7951) | 18,000 |
 //!
-//! A price is paid before anything is computed. An input that makes no sense, where the table's EIPs say so, fails the call and takes
-//! all the gas it was given; who runs out of gas meets the same end. None writes state, all but 0x71 read none, and all are warm from
-//! the start (EIP-2929). They win over code at their addresses, which only a genesis could put there.
+//! The price is paid before the computation. An input that is invalid by these EIPs fails the call and uses all of its
+//! gas, like running out of gas. No precompile writes state, only 0x71 reads state, and all are warm from the start
+//! (EIP-2929). They take precedence over code at their addresses, which only a genesis could contain.
 
 mod blake2;
 mod bn254;
@@ -35,12 +36,12 @@ use sha2::Sha256;
 /// One of them.
 pub(crate) struct Precompile {
     address: u16,
-    /// In gas; computed in no time.
+    /// Price in gas; the function must be fast.
     price: fn(&[u8]) -> u64,
     run: fn(&Bytes) -> Result<Bytes, PrecompileError>,
 }
 
-/// Why an input makes no sense.
+/// Why an input is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrecompileError {
     #[error("invalid input length")]
@@ -57,7 +58,7 @@ pub enum PrecompileError {
     NumberLength,
 }
 
-/// In the order of their addresses.
+/// Sorted by address.
 const PRECOMPILES: [Precompile; 10] = [
     Precompile { address: 0x01, price: |_| 8_000, run: |input| Ok(recover(input)) },
     Precompile { address: 0x02, price: |input| by_word(input, 60, 12), run: |input| Ok(word(&Sha256::digest(input))) },
@@ -71,7 +72,7 @@ const PRECOMPILES: [Precompile; 10] = [
     Precompile { address: 0x100, price: |_| 18_000, run: |input| Ok(p256::verify(input)) },
 ];
 
-/// The precompile at an address.
+/// Returns the precompile at an address.
 pub(crate) fn at(address: &Address) -> Option<&'static Precompile> {
     let (zeros, low) = address.split_at(18);
     let low = u16::from_be_bytes([low[0], low[1]]);
@@ -83,12 +84,12 @@ pub(crate) fn at(address: &Address) -> Option<&'static Precompile> {
     zeros.iter().all(|byte| *byte == 0).then_some(found)
 }
 
-/// The addresses of all precompiles that only compute, ascending.
+/// Returns the addresses of all precompiles that only compute, ascending.
 pub fn precompiles() -> impl Iterator<Item = Address> {
     PRECOMPILES.iter().map(|precompile| Address::from_word(B256::from(U256::from(precompile.address))))
 }
 
-/// Whether the node itself answers calls to this address.
+/// Returns whether the node itself handles calls to this address.
 pub fn is_precompile(address: &Address) -> bool {
     at(address).is_some() || stylus::is_at(address)
 }
@@ -109,7 +110,7 @@ fn by_word(input: &[u8], base: u64, word: u64) -> u64 {
     base + word * input.len().div_ceil(32) as u64
 }
 
-/// Bytes of an input, which goes on with zeros where it ends.
+/// Returns N bytes of the input from `start`, padded with zeros.
 fn padded<const N: usize>(input: &[u8], start: usize) -> [u8; N] {
     let mut bytes = [0; N];
     let there = input.get(start..).unwrap_or_default();
@@ -118,12 +119,12 @@ fn padded<const N: usize>(input: &[u8], start: usize) -> [u8; N] {
     bytes
 }
 
-/// For the fields of the curves.
+/// Number format of the curves' fields.
 fn big_integer(bytes: [u8; 32]) -> BigInt<4> {
     BigInt(U256::from_be_bytes(bytes).into_limbs())
 }
 
-/// At the end of a word of zeros.
+/// Pads the bytes on the left to a word.
 fn word(bytes: &[u8]) -> Bytes {
     B256::left_padding_from(bytes).0.into()
 }
@@ -132,7 +133,7 @@ fn truth(holds: bool) -> Bytes {
     word(&[u8::from(holds)])
 }
 
-/// Hash, v (27 or 28), r, s; nothing comes out when nobody can have signed that.
+/// Input: hash, v (27 or 28), r, s. The output is empty if the signature is invalid.
 fn recover(input: &[u8]) -> Bytes {
     let [hash, v, r, s] = [0, 32, 64, 96].map(|start| padded::<32>(input, start));
     let [v, r, s] = [v, r, s].map(U256::from_be_bytes);

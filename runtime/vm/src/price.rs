@@ -1,24 +1,25 @@
-//! What state costs, in gas: Ethereum's numbers as of EIP-3529 and EIP-3651. What runs in the guest is priced by `wasm`.
+//! Prices of state accesses in gas: Ethereum's numbers as of EIP-3529 and EIP-3651. `wasm` prices the guest's
+//! instructions.
 
-/// Account or slot already touched by the transaction (EIP-2929).
+/// Access to a warm account or slot (EIP-2929).
 pub const WARM: u64 = 100;
-/// Account touched for the first time (EIP-2929).
+/// Access to a cold account (EIP-2929).
 pub const COLD_ACCOUNT: u64 = 2_600;
-/// Slot touched for the first time (EIP-2929).
+/// Access to a cold slot (EIP-2929).
 pub const COLD_SLOT: u64 = 2_100;
-/// Zero slot to a value (EIP-2200).
+/// Store of a non-zero value into a zero slot (EIP-2200).
 pub const STORE_SET: u64 = 20_000;
-/// Value to another value or zero, without the cold surcharge (EIP-2929).
+/// Store of any value into a non-zero slot, without the cold surcharge (EIP-2929).
 pub const STORE_RESET: u64 = 5_000 - COLD_SLOT;
-/// Counter call without the cold surcharge: a value to another value. More than the stipend, which must not write.
+/// Counter call on a non-zero slot, without the cold surcharge. Higher than the stipend, which must not write.
 pub const COUNT: u64 = STORE_RESET;
-/// What an addition pays on top that finds zero: a slot comes into being at a store's price.
+/// Additional price of an addition to zero: together, the price of a store that creates a slot.
 pub const COUNT_FROM_ZERO: u64 = STORE_SET - STORE_RESET;
-/// No store with this much gas or less: the stipend must not write (EIP-2200).
+/// With this much gas or less, a store fails: the stipend must not write (EIP-2200).
 pub const STORE_SENTRY: u64 = 2_300;
 /// Refund for clearing a slot (EIP-3529).
 pub const STORE_CLEAR_REFUND: u64 = 4_800;
-/// Refunds are at most this part of the gas used (EIP-3529).
+/// Refunds are at most 1/5 of the used gas (EIP-3529).
 pub const REFUND_QUOTIENT: u64 = 5;
 /// TLOAD and TSTORE (EIP-1153).
 pub const TRANSIENT: u64 = 100;
@@ -26,26 +27,27 @@ pub const TRANSIENT: u64 = 100;
 pub const LOG: u64 = 375;
 pub const LOG_TOPIC: u64 = 375;
 pub const LOG_BYTE: u64 = 8;
-/// Call that carries a value.
+/// Call with a value.
 pub const CALL_VALUE: u64 = 9_000;
-/// Call whose value brings an account into being (EIP-161).
+/// Call whose value creates an account (EIP-161).
 pub const CALL_NEW_ACCOUNT: u64 = 25_000;
-/// Given to the callee on top when a value is carried.
+/// Additional gas for the callee of a call with a value.
 pub const CALL_STIPEND: u64 = 2_300;
 /// CREATE and CREATE2.
 pub const CREATE: u64 = 32_000;
 /// CREATE2 hashes its code (EIP-1014).
 pub const KECCAK_WORD: u64 = 6;
-/// Code stored, per byte. A slot that comes into being (20,000) makes a node hold 340 bytes: 59 for each. What compiling costs is charged apart.
+/// Price per byte of stored code. A new slot (20,000) makes a node store 340 bytes: 59 per byte. Compilation is charged
+/// separately.
 pub const CODE_DEPOSIT_BYTE: u64 = 60;
 
-/// The most a caller may pass on: all but one 64th (EIP-150).
+/// Maximum gas that a caller can pass on: all but 1/64 (EIP-150).
 pub fn all_but_one_64th(gas: u64) -> u64 {
     gas - gas / 64
 }
 
-/// Price and change of the refund counter for writing `new` over `current`, the slot having held `original` when the
-/// transaction began; the cold surcharge comes on top (EIP-2200 with the numbers of EIP-2929 and EIP-3529).
+/// Returns the price and the change of the refund for writing `new` over `current`. `original` is the value at the
+/// transaction's start. The cold surcharge is separate (EIP-2200 with the numbers of EIP-2929 and EIP-3529).
 pub fn store<T: PartialEq + Default>(original: &T, current: &T, new: &T) -> (u64, i64) {
     let zero = &T::default();
     if new == current {
@@ -80,7 +82,7 @@ const _: () = assert!(COUNT > STORE_SENTRY);
 mod tests {
     use super::*;
 
-    /// Runs a sequence of writes on a warm slot; gas and refund as EIP-3529's table lists them.
+    /// Runs a sequence of writes on a warm slot; returns gas and refund as in EIP-3529's table.
     fn run(original: u8, writes: &[u8]) -> (u64, i64) {
         let mut current = original;
         writes.iter().fold((0, 0), |(gas, refund), new| {

@@ -1,20 +1,22 @@
-//! What tools for Stylus contracts ask about programs, at the addresses where they ask it: 0x71, and 0x72 for what is cached.
+//! Answers queries of tools for Stylus contracts about programs, at the addresses that these tools use: 0x71, and 0x72
+//! for the cache.
 //!
-//! There, code is activated after its deployment, for a fee and for a time. Here a deployment does all of it, so this answers what is so: code
-//! that is there is active, for nothing and for ever. `cargo stylus check` supposes code at an address and has it activated by a call,
-//! which pays for the checking as for all supposed code; `cargo stylus deploy` deploys and then activates once more, which changes nothing.
+//! On Arbitrum, code is activated after its deployment, for a fee and a limited time. Here the deployment does
+//! everything, so all deployed code is active, for free and forever. `cargo stylus check` simulates code at an address
+//! and activates it by a call, which pays for validation like all simulated code. `cargo stylus deploy` deploys and
+//! then activates once more, which changes nothing.
 //!
 //! | function | answer |
 //! |---|---|
-//! | `activateProgram(address)` | version, and a fee of 0; wei that came along goes back. Without code there: `ProgramNotWasm()` |
-//! | `programVersion(address)`, `programTimeLeft(address)` | version; 2^64 − 1 seconds. Without code there: `ProgramNotActivated()` |
-//! | `codehashVersion(bytes32)` | `ProgramNotActivated()`: nobody finds code by its hash here, and who asks checks the code then |
+//! | `activateProgram(address)` | version, and a fee of 0; sent wei is returned. Without code: `ProgramNotWasm()` |
+//! | `programVersion(address)`, `programTimeLeft(address)` | version; 2^64 − 1 seconds. Without code: `ProgramNotActivated()` |
+//! | `codehashVersion(bytes32)` | `ProgramNotActivated()`: no search by hash here; the tool then checks the code |
 //! | `stylusVersion()`, `inkPrice()`, `pageLimit()`, `expiryDays()`, `keepaliveDays()` | 2; ink of one gas; 128; 2^16 − 1; 0 |
-//! | at 0x72: `allCacheManagers()` | none: nobody bids for a place among codes that are kept ready |
-//! | at 0x72: `codehashIsCached(bytes32)` | true: nothing that could be bought would make it cheaper |
+//! | at 0x72: `allCacheManagers()` | none: there are no bids for places in a cache |
+//! | at 0x72: `codehashIsCached(bytes32)` | true: no purchase could make it cheaper |
 //!
-//! Each costs [`PRICE`], and an account that is looked at what that costs (EIP-2929). Everything else is reverted without words, and so is wei for
-//! anything but an activation. Nothing here changes a state.
+//! Each call costs [`PRICE`], plus EIP-2929's price for an account that it reads. Everything else reverts without data,
+//! and so does a value sent to anything except an activation. No function changes state.
 
 use crate::{
     frame::{Message, World},
@@ -27,14 +29,14 @@ use alloy_primitives::{Address, Bytes, U256, address};
 pub(crate) const ADDRESS: Address = address!("0000000000000000000000000000000000000071");
 pub(crate) const CACHE: Address = address!("0000000000000000000000000000000000000072");
 
-/// Whether this is what answers there.
+/// Returns whether this module handles calls to the address.
 pub(crate) fn is_at(address: &Address) -> bool {
     [ADDRESS, CACHE].contains(address)
 }
 
-/// Of an answer, in gas.
+/// Gas per call.
 const PRICE: u64 = 200;
-/// As tools number what has all host functions.
+/// Stylus version with all host functions.
 const VERSION: u64 = 2;
 const PAGES: u64 = 128;
 const EXPIRY_DAYS: u64 = u16::MAX as u64;
@@ -53,14 +55,14 @@ const IS_CACHED: [u8; 4] = [0xa7, 0x2f, 0x17, 0x9b];
 const NOT_WASM: [u8; 4] = [0x27, 0xf3, 0x82, 0x12];
 const NOT_ACTIVATED: [u8; 4] = [0x6f, 0x80, 0x9c, 0x4e];
 
-/// What is answered, before anybody pays.
+/// An answer, before gas is charged.
 enum Answer {
     Words(Vec<u64>),
     Revert(&'static [u8]),
 }
 
 impl World<'_> {
-    /// A call to what [`is_at`] this address, whose value has moved there.
+    /// Handles a call to an address for which [`is_at`] is true; its value has already been transferred.
     pub fn stylus(&mut self, message: &Message) -> Ended {
         let (selector, argument) = match message.input.split_first_chunk() {
             Some((selector, rest)) => (*selector, rest.first_chunk::<32>()),
@@ -80,7 +82,7 @@ impl World<'_> {
         let paid = message.kind == CallKind::Call && !message.value.is_zero();
         let answer = match selector {
             _ if paid && (cache || selector != ACTIVATE) => Answer::Revert(&[]),
-            // An array's place, and its length.
+            // Offset of the array, and its length.
             CACHE_MANAGERS if cache => Answer::Words(vec![32, 0]),
             IS_CACHED if cache && argument.is_some() => Answer::Words(vec![1]),
             _ if cache => Answer::Revert(&[]),

@@ -1,19 +1,19 @@
-//! A table for what one frame or transaction touches: usually a handful of keys.
+//! A map for the keys that one frame or transaction touches, usually only a few.
 //!
-//! Up to [`FEW`] keys are compared one by one, which takes less time than to hash one; beyond, an ordered index finds them. Contracts choose
-//! the keys, so nothing here may rely on their hashes being spread. Entries stand in the order they came in; as long as none is removed
-//! a place is as good as a key.
+//! Up to [`FEW`] keys are searched linearly, which is faster than hashing one. Above that, an ordered index is used.
+//! Contracts choose the keys, so the map must not rely on the distribution of hashes. Entries are in insertion order.
+//! As long as none is removed, a position identifies a key.
 
 use std::collections::BTreeMap;
 
-/// Keys that are looked for one by one.
+/// Maximum number of keys for linear search.
 const FEW: usize = 16;
-/// Entries that an emptied table keeps room for.
+/// Capacity, in entries, that a cleared table keeps.
 const KEPT: usize = 256;
 
 pub(crate) struct Table<K, V> {
     entries: Vec<(K, V)>,
-    /// Of all entries, once they are more than a few.
+    /// Index of all entries, if there are more than [`FEW`].
     index: BTreeMap<K, usize>,
 }
 
@@ -24,7 +24,7 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Copy + Ord, V> Table<K, V> {
-    /// Where the key stands.
+    /// Returns the position of a key.
     pub fn place(&self, key: &K) -> Option<usize> {
         if self.entries.len() <= FEW {
             self.entries.iter().position(|(have, _)| have == key)
@@ -33,7 +33,7 @@ impl<K: Copy + Ord, V> Table<K, V> {
         }
     }
 
-    /// Where the key stands from now on; `value` when it is new.
+    /// Returns the position of a key; inserts `value` if it is new.
     pub fn place_or_insert(&mut self, key: &K, value: impl FnOnce() -> V) -> usize {
         self.place(key).unwrap_or_else(|| self.push(*key, value()))
     }
@@ -51,7 +51,7 @@ impl<K: Copy + Ord, V> Table<K, V> {
         }
     }
 
-    /// The last entry takes the place of the one removed.
+    /// Removes an entry; the last entry takes its position.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let place = self.place(key)?;
         let (_, value) = self.entries.swap_remove(place);

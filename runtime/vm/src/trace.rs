@@ -1,8 +1,8 @@
-//! What a run did on its way: for debuggers, explorers and access lists.
+//! Traces of runs, for debuggers, explorers and access lists.
 //!
-//! A [`Trace`] is lent to a run and filled by it; a run without one pays a comparison for each frame and log. What gas buys is more than
-//! what a node wants to hold for a client, so recording ends at [`TraceLimits`]: a trace that met a bound holds no frames at
-//! all and says so, and the run goes on to the same result.
+//! A run fills the [`Trace`] that it borrows. A run without one pays a comparison per frame and log. Gas can buy more
+//! output than a node should hold for a client, so [`TraceLimits`] bound the recording. A trace above a limit holds no
+//! frames and reports this; the run's result does not change.
 
 use crate::outcome::{End, Ended};
 use crate::wasm::places::Place;
@@ -11,37 +11,37 @@ use corniche_state::Account;
 use corniche_types::Log;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much of a run is recorded.
+/// Limits of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceLimits {
-    /// Of all inputs, outputs and logs together, with [`OWN_BYTES`] for each frame and log.
+    /// Maximum total bytes of inputs, outputs and logs, plus [`OWN_BYTES`] per frame and log.
     pub bytes: usize,
-    /// Only the outermost frame.
+    /// Records only the outermost frame.
     pub top_only: bool,
 }
 
-/// What a frame or a log is counted for besides what it carries.
+/// Bytes counted per frame or log, in addition to its data.
 pub const OWN_BYTES: usize = 512;
 
-/// Of all that contracts say in a run ([`TraceLine`]), each line counted for [`OWN_LINE_BYTES`] besides.
+/// Maximum bytes of a run's console output ([`TraceLine`]), including [`OWN_LINE_BYTES`] per line.
 pub const CONSOLE_BYTES: usize = 64 << 10;
-/// What a line is counted for besides its text.
+/// Bytes counted per line, in addition to its text.
 pub const OWN_LINE_BYTES: usize = 64;
-/// The last line of a run that said more.
+/// Last line of a run whose console output exceeds the limit.
 pub const SILENCED: &str = "… and more, which is not kept";
 
 /// Calls, accounts and slots of one run.
 #[derive(Debug)]
 pub struct Trace {
     limits: TraceLimits,
-    /// Frames under way that are recorded, the outermost first.
+    /// Recorded open frames, outermost first.
     open: Vec<TraceFrame>,
-    /// How many frames are under way.
+    /// Number of open frames.
     depth: usize,
     bytes: usize,
     overflowed: bool,
     places: bool,
-    /// What contracts may still say; `None` when they have said too much.
+    /// Remaining bytes for console output; `None` if the limit was exceeded.
     console_bytes: Option<usize>,
     root: Option<TraceFrame>,
     touched: Touched,
@@ -66,24 +66,25 @@ impl FrameKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceFrame {
     pub kind: FrameKind,
-    /// The account that acted when it was made.
+    /// Account that acted when the call was made.
     pub from: Address,
-    /// Whose code runs; of a creation the address of the new contract, also when it failed.
+    /// Account whose code runs; for a creation, the address of the new contract, even if it failed.
     pub to: Address,
-    /// Of a delegate call what its caller was sent, which does not move.
+    /// For a delegate call, the value of its caller, which is not transferred.
     pub value: U256,
-    /// Of the outermost frame the transaction's limit.
+    /// For the outermost frame, the transaction's gas limit.
     pub gas: u64,
-    /// Of the outermost frame the transaction's, with what it paid before it ran and less what was refunded.
+    /// For the outermost frame, the transaction's total: including intrinsic gas, after refunds.
     pub gas_used: u64,
     pub input: Bytes,
-    /// Return or revert data; of a creation that succeeded the code.
+    /// Return or revert data; the code for a successful creation.
     pub output: Bytes,
     pub ending: Ending,
     pub calls: Vec<Self>,
     pub logs: Vec<TraceLog>,
     pub lines: Vec<TraceLine>,
-    /// Where it failed, if it trapped or ran out of gas and the trace is one [`with_places`](Trace::with_places): the innermost function first.
+    /// Where it failed, innermost function first, if it trapped or ran out of gas and the trace is
+    /// [`with_places`](Trace::with_places).
     pub places: Vec<Place>,
 }
 
@@ -91,9 +92,9 @@ pub struct TraceFrame {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     Ran(End),
-    /// It never opened: too many were open.
+    /// The frame did not open: the maximum depth was reached.
     TooDeep,
-    /// It never opened: its value was not there.
+    /// The frame did not open: the balance did not cover its value.
     Unaffordable,
 }
 
@@ -103,33 +104,33 @@ impl Ending {
     }
 }
 
-/// A log of a frame, whether or not it was undone later.
+/// A log of a frame, even if it was reverted later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLog {
-    /// So many calls of the frame came before it.
+    /// Number of earlier calls of the frame.
     pub position: usize,
     pub log: Log,
 }
 
-/// What a debug build said (`console`).
+/// A line of console output from a debug build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLine {
-    /// So many calls and so many logs of the frame came before it.
+    /// Numbers of earlier calls and logs of the frame.
     pub calls: usize,
     pub logs: usize,
     pub text: String,
 }
 
-/// Accounts and slots a run had to do with, also in frames that were undone.
+/// Accounts and slots that a run accessed, including in reverted frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Accounts that were read, or added to unread: before and after. One that does not exist is the default one.
+    /// Accounts that were read, or added to without a read: before and after. A missing account is the default value.
     pub accounts: BTreeMap<Address, (Account, Account)>,
-    /// Slots: before and after, or `None` when one was declared, or counted in to no end, and never read.
+    /// Slots: before and after. `None` if a slot was declared, or counted on without an effect, and never read.
     pub slots: BTreeMap<(Address, B256), Option<(B256, B256)>>,
-    /// Accounts whose touch cost what a cold account costs.
+    /// Accounts whose access cost the cold price.
     pub reached: BTreeSet<Address>,
-    /// Code of the contracts made by the run.
+    /// Code of the contracts that the run created.
     pub code: BTreeMap<B256, Bytes>,
 }
 
@@ -148,12 +149,13 @@ impl Trace {
         }
     }
 
-    /// An empty one of the same kind.
+    /// Returns an empty trace with equal settings.
     pub fn again(&self) -> Self {
         Self { places: self.places, ..Self::new(self.limits) }
     }
 
-    /// Of a run that also says where its frames fail. It runs on machine code of its own, which takes a while to make, and comes to the same.
+    /// Also records where frames fail. Such a run uses separate machine code, which takes time to compile, and has an
+    /// equal result.
     pub fn with_places(self) -> Self {
         Self { places: true, ..self }
     }
@@ -162,22 +164,22 @@ impl Trace {
         self.places
     }
 
-    /// Whether the run did more than was to be recorded. Then there are no frames.
+    /// Returns whether the run exceeded the limits. Then there are no frames.
     pub fn overflowed(&self) -> bool {
         self.overflowed
     }
 
-    /// What of [`TraceLimits::bytes`] was used.
+    /// Returns the used part of [`TraceLimits::bytes`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The outermost frame; none when nothing ran.
+    /// Returns the outermost frame; `None` if nothing ran.
     pub fn root(&self) -> Option<&TraceFrame> {
         self.root.as_ref()
     }
 
-    /// Nothing when nothing ran.
+    /// Returns the accessed accounts and slots; empty if nothing ran.
     pub fn touched(&self) -> &Touched {
         &self.touched
     }
@@ -186,7 +188,7 @@ impl Trace {
         (self.root, self.touched)
     }
 
-    /// A frame begins; [`leave`](Self::leave) follows in any case.
+    /// Records the start of a frame; [`leave`](Self::leave) must follow.
     pub(crate) fn enter(&mut self, frame: TraceFrame) {
         self.depth += 1;
         if self.is_recorded() && self.has_room(OWN_BYTES + frame.input.len()) {
@@ -194,7 +196,7 @@ impl Trace {
         }
     }
 
-    /// The frame ends that began last.
+    /// Records the end of the innermost frame.
     pub(crate) fn leave(&mut self, ending: Ending, output: &Bytes, gas_left: u64) {
         let records = self.is_recorded() && self.has_room(output.len());
         self.depth -= 1;
@@ -217,7 +219,7 @@ impl Trace {
         }
     }
 
-    /// The contract says something. What is too much is dropped with a word.
+    /// Records console output. The first line above the limit is replaced by a note, later ones are dropped.
     pub(crate) fn line(&mut self, text: &[u8]) {
         let Some(room) = self.console_bytes else { return };
         self.console_bytes = room.checked_sub(OWN_LINE_BYTES + text.len());
@@ -230,7 +232,7 @@ impl Trace {
         }
     }
 
-    /// The innermost frame fails.
+    /// Records where the innermost frame failed.
     pub(crate) fn failed_at(&mut self, places: Vec<Place>) {
         if self.is_recorded()
             && self.has_room(size_of_val(&places[..]))
@@ -240,7 +242,7 @@ impl Trace {
         }
     }
 
-    /// The run is over; its outermost frame stands for the transaction.
+    /// Completes the trace; its outermost frame represents the transaction.
     pub(crate) fn finish(&mut self, gas_limit: u64, gas_used: u64, touched: Touched) {
         if let Some(root) = &mut self.root {
             (root.gas, root.gas_used) = (gas_limit, gas_used);
@@ -248,12 +250,12 @@ impl Trace {
         self.touched = touched;
     }
 
-    /// Whether what happens in the innermost frame under way is to be seen.
+    /// Returns whether the innermost open frame is recorded.
     fn is_recorded(&self) -> bool {
         !self.overflowed && (self.depth == 1 || !self.limits.top_only)
     }
 
-    /// Counts what is to be recorded. If there is no room for it, all that was recorded is let go.
+    /// Counts bytes to record. Above the limit, drops everything that was recorded.
     fn has_room(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
         self.overflowed = self.bytes > self.limits.bytes;
@@ -266,17 +268,17 @@ impl Trace {
 }
 
 impl TraceFrame {
-    /// Whether it ended as contracts do not end themselves: there may be a place to ask for.
+    /// Returns whether the machine ended the frame, so there may be a location.
     pub fn ended_by_machine(&self) -> bool {
         matches!(self.ending, Ending::Ran(End::Trap(_) | End::OutOfGas))
     }
 
-    /// Whether this or a call below it did.
+    /// Returns whether this frame or a call below it was ended by the machine.
     pub fn has_place(&self) -> bool {
         self.ended_by_machine() || self.calls.iter().any(Self::has_place)
     }
 
-    /// One that begins.
+    /// Creates the frame of a starting call.
     pub(crate) fn beginning(kind: FrameKind, from: Address, to: Address, value: U256, gas: u64, input: &Bytes) -> Self {
         Self {
             kind,

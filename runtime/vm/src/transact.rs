@@ -1,13 +1,15 @@
-//! One transaction: checked against the state, paid for, run, settled.
+//! One transaction: checked against the state, charged, run, settled.
 //!
-//! 1. [`check`]: may it run in this state? The first reason against it, in the order of [`SkipReason`]; nothing happens then.
-//! 2. The sender pays the whole gas limit at the effective price, and its nonce moves.
-//! 3. Intrinsic gas is gone; the rest goes to a call or a creation. If that fails, its changes are undone; the fee stays.
-//! 4. Refunds are capped (EIP-3529), unused gas is paid back, the base fee is burned by crediting it to nobody, and last of
-//!    all the tip goes to the author of the batch. It is last, and unread where possible, so that transactions do not depend
-//!    on each other through the one account that all of a batch write.
+//! 1. [`check`] returns the first reason against the transaction in this state, in the order of [`SkipReason`], without
+//!    a change.
+//! 2. The sender pays the whole gas limit at the effective price, and its nonce increases.
+//! 3. Intrinsic gas is used; the rest goes to a call or a creation. If that fails, its changes are reverted, and the
+//!    fee is kept.
+//! 4. Refunds are capped (EIP-3529), unused gas is paid back, and the base fee is burned: it is credited to no account.
+//!    Finally the tip goes to the author of the batch. It comes last, and does not read the account if possible.
+//!    Otherwise all transactions of a batch would depend on each other through this account.
 //!
-//! What always holds: the wei of all accounts together shrink by exactly base fee × gas used.
+//! Invariant: the sum of all balances decreases by exactly base fee × gas used.
 
 use crate::{
     BlockReads, Vm,
@@ -27,7 +29,8 @@ use corniche_state::{Account, StateView};
 use corniche_types::{Receipt, SkipReason, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas};
 
 impl Vm {
-    /// Runs one transaction on `view`, its tip going to `tip_to`. A function of its arguments, on every machine.
+    /// Runs one transaction on `view`; its tip goes to `tip_to`. The result depends on the arguments only, on every
+    /// machine.
     pub fn transact(
         &self,
         view: &dyn StateView,
@@ -38,7 +41,7 @@ impl Vm {
         transact(self.machine(), view, env, transaction, tip_to)
     }
 
-    /// The same beside blocks, as calls run, with what it does on its way written down if somebody wants it.
+    /// Like [`transact`](Self::transact), but outside of blocks, as calls run, with an optional trace.
     pub fn replay(
         &self,
         view: &dyn StateView,
@@ -73,7 +76,7 @@ pub(crate) fn traced_transact<'a>(
     let (sender, gas_limit) = (transaction.sender(), transaction.gas_limit());
     let access_list = transaction.access_list();
     let intrinsic = intrinsic_gas(transaction.to().is_none(), transaction.input(), &access_list);
-    // Everything is read through the journal and so only once: the checks and what relies on them see the same account.
+    // Everything is read once, through the journal, so the checks and the execution see the same account.
     let mut journal = Journal::new(view);
     let checked = check(transaction, journal.account(&sender), env, intrinsic);
     if journal.interrupted() {
@@ -133,7 +136,7 @@ pub(crate) fn traced_transact<'a>(
     Ok(Executed { receipt, changes, additions, block_reads })
 }
 
-/// Whether `transaction` may run: the first reason against it, in the order of the reasons' numbers.
+/// Returns the first reason against `transaction`, in the order of the reasons' numbers.
 pub(crate) fn check(
     transaction: &VerifiedTransaction,
     sender: &Account,
@@ -160,11 +163,11 @@ pub(crate) fn check(
     }
 }
 
-/// What is to run once gas is bought.
+/// A call or creation to run after the gas was bought.
 pub(crate) struct Run<'r> {
     pub from: Address,
     pub to: TxKind,
-    /// Of the sender before this transaction: a created contract's address follows from it.
+    /// The sender's nonce before this transaction; it determines a created contract's address.
     pub nonce: u64,
     pub value: U256,
     pub input: &'r Bytes,
@@ -199,7 +202,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Nothing runs any more: hands over to whoever traces what is left to tell.
+    /// Completes the trace after execution.
     pub fn finish_trace(&mut self, gas_limit: u64, gas_used: u64) {
         if let Some(trace) = &mut self.trace {
             let reached = self.block_reads.reached().iter().copied().collect();
@@ -207,7 +210,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What is warm from the start (EIP-2929, 2930, 3651).
+    /// Marks the initial set of warm keys (EIP-2929, 2930, 3651).
     pub fn warm(&mut self, to: Option<Address>, access_list: &[(Address, Vec<B256>)]) {
         for address in [Some(self.origin), to, Some(self.block.coinbase)].into_iter().flatten() {
             self.journal.warm_account(&address);
@@ -220,7 +223,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs the outermost call or creation. The sender is known to have the value.
+    /// Runs the outermost call or creation. The sender must have the value.
     pub fn run(&mut self, run: Run<'_>) -> Ended {
         let limits = Limits::TRANSACTION;
         match run.to {
@@ -249,7 +252,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Gas to pay for, with refunds.
+    /// Returns the gas to pay for, after refunds.
     pub fn gas_used(&self, gas_limit: u64, gas_left: u64) -> u64 {
         let used = gas_limit - gas_left;
         used - self.journal.refund().min(used / price::REFUND_QUOTIENT)
@@ -257,6 +260,6 @@ impl<'a> World<'a> {
 }
 
 fn wei(gas: u64, price: u128) -> U256 {
-    // 64 + 128 bits fit in 256.
+    // 64 + 128 bits fit into 256.
     U256::from(gas) * U256::from(price)
 }

@@ -1,4 +1,4 @@
-//! The virtual machine as the rest of the node holds it.
+//! The virtual machine's interface for the rest of the node.
 
 use crate::machine::Machine;
 use crate::outcome::{End, Fault};
@@ -7,23 +7,24 @@ use crate::wasm::{Backend, CompileError, EngineConfig, ModuleCache, NoCache, Was
 use alloy_primitives::B256;
 use std::sync::{Arc, OnceLock};
 
-/// Sizes of the engine, local to a node and never visible in a result, and the chain's rules.
+/// The engine's sizes, which are local to a node and never affect a result, and the chain's rules.
 pub type VmConfig = EngineConfig;
 
-/// Runs transactions and calls. A clone is another handle to the same engine and cache.
+/// Runs transactions and calls. A clone shares engine and cache.
 #[derive(Clone)]
 pub struct Vm {
     machine: Arc<dyn Machine>,
-    /// The same, with what it keeps kept apart.
+    /// Runs calls; its instances are kept separately.
     for_calls: WasmEngine,
-    /// For runs that say where they fail; made when somebody asks. `None`: it cannot be had.
+    /// Engine that records where a run fails, created on first use; `None` if that failed.
     with_places: Arc<OnceLock<Option<WasmEngine>>>,
     config: VmConfig,
     backend: Backend,
 }
 
 impl Vm {
-    /// Fails when this machine cannot run the engine (address space, processor); compiled code is kept through `artefacts`.
+    /// Creates an engine. Fails if this machine cannot run it (address space, processor). `artefacts` stores compiled
+    /// code.
     pub fn new(config: &VmConfig, artefacts: Arc<dyn ModuleCache>) -> Result<Self, CompileError> {
         Self::with_backend(config, Backend::default(), artefacts)
     }
@@ -37,18 +38,18 @@ impl Vm {
         Ok(Self { machine, for_calls, with_places: Arc::default(), config, backend })
     }
 
-    /// What tables whose keys others choose are to be spread by ([`VmConfig::table_secret`]).
+    /// Secret for the hash seed of tables whose keys untrusted users choose ([`VmConfig::table_secret`]).
     pub fn table_secret(&self) -> u64 {
         self.config.table_secret
     }
 
-    /// Whether a contract has said something (`console`) since this was made, so that a trace may have something to show.
+    /// Returns whether any contract has written to `console` since the start, so that a trace may contain output.
     pub fn has_spoken(&self) -> bool {
         self.for_calls.has_spoken()
     }
 
-    /// Has calls through this handle, and through clones of it to come, know `code` besides what is deployed, under this gas version. It pays what its deployment
-    /// would for being checked and compiled: answers the gas, at most `gas`.
+    /// Registers code that is not deployed, for calls through this handle and its later clones, under this gas version.
+    /// It is charged for checking and compiling like a deployment. Returns the gas, at most `gas`.
     pub fn suppose(&mut self, gas_version: u8, code: &[u8], gas: u64) -> Result<u64, CompileError> {
         self.for_calls.suppose(schedule(gas_version)?, code, gas)
     }
@@ -68,7 +69,7 @@ impl Vm {
         &*self.machine
     }
 
-    /// For work beside blocks, and what traces it.
+    /// Returns the engine for work outside of blocks, as the trace requires.
     pub(crate) fn machine_for_calls(&self, trace: Option<&Trace>) -> &dyn Machine {
         match trace.filter(|trace| trace.wants_places()).and_then(|_| self.machine_with_places()) {
             Some(machine) => machine,
@@ -76,7 +77,7 @@ impl Vm {
         }
     }
 
-    /// It serves people who look at what failed: some code, a few runs.
+    /// Small, because it only serves debugging: little code, few runs.
     fn machine_with_places(&self) -> Option<&WasmEngine> {
         let make = || {
             let config =

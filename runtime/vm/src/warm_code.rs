@@ -1,10 +1,11 @@
-//! Codes that a node need not load again for a transaction.
+//! Codes that count as loaded within a transaction.
 //!
-//! Which code is loaded, and which instances wait for their next run, is each node's own affair and never shows. What shows is this: the last
-//! [`WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each of them until the transaction ends
-//! ([`shelf`](crate::wasm)), so a start at the price of warm code finds one, however many contracts a transaction calls in turns. Frames that are
-//! open deep below each other may need many instances of one code, so from [`WARM_DEPTH`] on every start pays for a cold one. Above it, a start
-//! within a frame of the same code pays for one more instance.
+//! Loaded codes and kept instances differ between nodes and are never visible. The visible rule: the last
+//! [`WARM_CODES`] codes that a transaction ran are warm. A node keeps an instance of each until the transaction ends
+//! ([`shelf`](crate::wasm)). So every start at the warm price finds an instance, even if a transaction calls many
+//! contracts in turns. Deeply nested frames may need many instances of one code, so from depth [`WARM_DEPTH`] on every
+//! start pays the cold price. At lower depths, a start within a frame of the same code pays for an additional
+//! instance.
 
 use crate::host::Readiness;
 use alloy_primitives::B256;
@@ -46,12 +47,12 @@ impl WarmCode {
         }
     }
 
-    /// Frames that run.
+    /// Number of open frames.
     pub fn running(&self) -> usize {
         self.runs.len()
     }
 
-    /// Frames beyond so many have ended.
+    /// Closes all frames beyond `running`.
     pub fn close(&mut self, running: usize) {
         self.runs.truncate(running);
     }
@@ -70,7 +71,7 @@ mod tests {
         };
         (0..WARM_CODES).for_each(|at| run(&mut warm, at));
         assert!((0..WARM_CODES).all(|at| warm.readiness(&code(at), 0) == Readiness::Warm));
-        // The first runs again, so it is the second that is forgotten.
+        // The first runs again, so the second is evicted.
         run(&mut warm, 0);
         run(&mut warm, WARM_CODES);
         let found = [0, 1, 2].map(|at| warm.readiness(&code(at), 0));

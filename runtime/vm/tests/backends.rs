@@ -1,5 +1,6 @@
-//! Which back end runs a contract is never visible: the same outcome, gas to the last ink of every host call, state and logs.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // helpers of tests; a number of cases from the environment
+//! The compiler back end is never visible: outcome, gas, ink of every host call, state and logs are equal on all back
+//! ends.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // test helpers; a number of cases from the environment
 
 mod common;
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -12,14 +13,14 @@ use std::collections::BTreeMap;
 
 type Slots = BTreeMap<(Address, B256), B256>;
 
-/// Everything that a run leaves where somebody can see it.
+/// All visible effects of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     exit: Exit,
     storage: Slots,
     transient: Slots,
     logs: Vec<(Address, Vec<B256>, Bytes)>,
-    /// Every host call with the ink before and after it.
+    /// Every host call, with the ink before and after it.
     events: Vec<HostCallEvent>,
     loads: Vec<(Address, B256)>,
     created: Vec<Address>,
@@ -27,7 +28,7 @@ struct Left {
 
 fn left(backend: Backend, wasm: &[u8], input: &[u8], gas: u64) -> Left {
     let mut world = World::on(backend);
-    // Calls reach the contract itself, also by the address that is most often in memory.
+    // Calls reach the contract itself, also at the zero address, which is the most frequent one in memory.
     world.code.insert(CONTRACT, wasm.to_vec());
     world.code.insert(Address::ZERO, wasm.to_vec());
     let exit = world.run(wasm, input, gas);
@@ -35,7 +36,7 @@ fn left(backend: Backend, wasm: &[u8], input: &[u8], gas: u64) -> Left {
     Left { exit, storage, transient, logs, events, loads, created: code.into_keys().collect() }
 }
 
-/// Runs twice on each back end: on an instance of its own, and on one that served before.
+/// Runs twice on each back end: on a new instance and on a reused one.
 fn agree(name: &str, wasm: &[u8], input: &[u8], gas: u64) -> Left {
     agree_among(&Backend::ALL, name, wasm, input, gas)
 }
@@ -121,7 +122,7 @@ fn the_contracts_of_this_repository() {
     }
 }
 
-/// As the text format calls it: `I64Load8S` is `i64.load8_s`.
+/// Returns the name in the text format: `i64.load8_s` for `I64Load8S`.
 fn text_name(name: &str) -> String {
     let mut text = name[..3].to_lowercase() + ".";
     for (at, letter) in name[3..].char_indices() {
@@ -292,7 +293,7 @@ fn wide_frames_and_large_functions() {
     agree("nested", &module("", &nested), b"", GAS);
 }
 
-/// How many generated contracts a test tries; `CORNICHE_MODULES` says otherwise.
+/// Number of generated contracts that a test tries; `CORNICHE_MODULES` overrides it.
 fn modules(usual: u64) -> u64 {
     std::env::var("CORNICHE_MODULES").map_or(usual, |text| text.parse().expect("CORNICHE_MODULES is a number"))
 }
@@ -305,7 +306,7 @@ fn contracts_out_of_nowhere() {
         let wasm = generate::contract(seed);
         let mut random = seed;
         let mut ran = Vec::new();
-        // The input says which functions run: none of the module's own, all, or some.
+        // The input selects the functions to run: none of the module's own, all, or some.
         for input in [Vec::new(), vec![0xff; 320], generate::stretch(splitmix(&mut random), 320)] {
             let left = agree(&format!("seed {seed}"), &wasm, &input, 1_000_000);
             let used = 1_000_000 - left.exit.gas_left;
@@ -313,7 +314,7 @@ fn contracts_out_of_nowhere() {
             left.events.iter().for_each(|event| *calls.entry(event.name).or_default() += 1);
             ran.push(used);
         }
-        // Ends in the middle, where a back end that charged later or earlier would show.
+        // Runs out of gas in the middle, which reveals a back end that charges at another point.
         let short = ran[1].min(999_000) * 9 / 10;
         agree(&format!("seed {seed} with {short} gas"), &wasm, &[0xff; 320], short);
     }

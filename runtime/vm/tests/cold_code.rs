@@ -1,4 +1,5 @@
-//! Code that a transaction runs for the first time pays for being loaded, whatever a node has loaded.
+//! A transaction pays for loading code when it runs the code for the first time, independent of what the node has in
+//! memory.
 #![allow(clippy::unwrap_used)] // also in helpers
 
 mod common;
@@ -15,10 +16,11 @@ const CALLER: Address = Address::repeat_byte(0xaa);
 const CALLEE: Address = Address::repeat_byte(0xbb);
 const TWIN: Address = Address::repeat_byte(0xcc);
 const TRAPPING: Address = Address::repeat_byte(0xdd);
-/// Does what the caller does, and is other code.
+/// A contract with the behaviour of [`CALLER`] and other code.
 const LIKE_CALLER: Address = Address::repeat_byte(0xee);
 
-/// Input: for each call the low four bytes of its gas, little-endian, and the byte its address is made of. Failures are no matter.
+/// Input: per call the low four bytes of its gas, little-endian, and the byte that its address consists of. Ignores
+/// failed calls.
 const CALLS: &str = r#"(module
     (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
     (import "vm_hooks" "read_args" (func $read_args (param i32)))
@@ -61,18 +63,18 @@ fn state(gas_version: u8) -> Changes {
 }
 
 fn vm() -> Vm {
-    // Nothing stays: what is loaded for one call is not for the next.
+    // Keeps no instances: the next call must load everything again.
     static VM: OnceLock<Vm> = OnceLock::new();
     let config = VmConfig { executors: 1, callers: 8, recent_bytes: 0, waiting_bytes: 0, ..VmConfig::default() };
     VM.get_or_init(|| Vm::new(&config, Arc::new(NoCache)).unwrap()).clone()
 }
 
-/// Gas that a call with these calls in it takes.
+/// Returns the gas of a call that makes these calls.
 fn gas_of(vm: &Vm, calls: &[(u32, Address)]) -> u64 {
     gas_under(vm, calls, gas::LATEST.version, ProtocolRules::LATEST)
 }
 
-/// The same where all code was validated under `gas_version`, in a block under `rules`.
+/// Like [`gas_of`], with all code validated under `gas_version`, in a block under `rules`.
 fn gas_under(vm: &Vm, calls: &[(u32, Address)], gas_version: u8, rules: &'static ProtocolRules) -> u64 {
     let changes = state(gas_version);
     let view = Overlay { base: &EmptyState, changes: &changes };
@@ -100,11 +102,11 @@ fn gas_under(vm: &Vm, calls: &[(u32, Address)], gas_version: u8, rules: &'static
     };
     let outcome = vm.call(&view, &env, &call);
     assert!(outcome.success(), "{outcome:?}");
-    // Without what the input costs.
+    // Excludes the cost of the input.
     outcome.gas_used - call.input.iter().map(|byte| if *byte == 0 { 4 } else { 16 }).sum::<u64>()
 }
 
-/// What one more call costs at the end of others, without the account's first touch.
+/// Returns the cost of the last call, after the others, without the first access to the account.
 fn last(calls: &[(u32, Address)]) -> u64 {
     let (_, before) = calls.split_last().unwrap();
     gas_of(&vm(), calls) - gas_of(&vm(), before)
@@ -128,18 +130,18 @@ const COLD_ACCOUNT: u64 = 2_600 - 100;
 fn the_first_run_of_code_in_a_transaction_pays_for_loading_it() {
     let warm = last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE), (ENOUGH, CALLEE)]);
     assert!(warm < 3_000, "{warm}");
-    // An instruction's rounding is at most one gas.
+    // Rounding changes an instruction's cost by at most one gas.
     let about = |found: u64, expected: u64| assert!(found.abs_diff(expected) <= 1, "{found} instead of {expected}");
     about(last(&[(ENOUGH, CALLEE)]), warm + cold_gas() + COLD_ACCOUNT);
     about(last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE)]), warm);
-    // It is the code that is warm, wherever it stands.
+    // The code is warm, independent of the account that has it.
     about(last(&[(ENOUGH, CALLEE), (ENOUGH, TWIN)]), warm + COLD_ACCOUNT);
 }
 
 #[test]
 fn who_could_not_pay_for_loading_leaves_it_cold() {
     let warm = last(&[(ENOUGH, CALLEE), (ENOUGH, CALLEE)]);
-    // Enough for a warm start and not for a cold one.
+    // Enough for a warm start, but not for a cold one.
     let little = (warm + 1_000) as u32;
     assert!(u64::from(little) < cold_gas());
     let found = last(&[(little, CALLEE), (ENOUGH, CALLEE)]);
@@ -149,14 +151,15 @@ fn who_could_not_pay_for_loading_leaves_it_cold() {
 
 #[test]
 fn a_run_that_was_undone_has_loaded_its_code_all_the_same() {
-    // It traps when it is given much, and returns with less.
+    // It traps if it gets much gas, and returns with less.
     let less = 20_000;
     let (cold, warm) = (last(&[(less, TRAPPING)]), last(&[(ENOUGH, TRAPPING), (less, TRAPPING)]));
     assert!(cold > COLD_ACCOUNT + 4_000 + warm && warm < 3_000, "{cold}, {warm}");
     assert!(last(&[(ENOUGH, TRAPPING)]) > u64::from(ENOUGH), "a trap takes all");
 }
 
-/// A node keeps one instance of each warm code. While that runs, a start needs another one, and pages for it.
+/// A node keeps one instance of each warm code. While that one runs, a nested start needs another instance, and pays
+/// for its pages.
 #[test]
 fn a_start_within_a_frame_of_the_same_code_pays_for_another_instance() {
     let within = last(&[(ENOUGH, CALLER)]);
@@ -164,7 +167,7 @@ fn a_start_within_a_frame_of_the_same_code_pays_for_another_instance() {
     let nested = gas::LATEST.nested_ink(1) / INK_PER_GAS;
     assert_eq!(nested, gas::LATEST.nested_start + gas::LATEST.nested_start_page);
     assert!(within.abs_diff(beside + nested) <= 1, "{within} instead of {beside} + {nested}");
-    // Each time, and not when the frame has ended.
+    // Each nested start pays; a start after the frame has ended does not.
     assert!(last(&[(ENOUGH, CALLER), (ENOUGH, CALLER)]).abs_diff(within) <= 1);
     // A frame that cannot pay for it does not start.
     let little = (beside + 1_000) as u32;
@@ -172,7 +175,8 @@ fn a_start_within_a_frame_of_the_same_code_pays_for_another_instance() {
     assert_eq!(gas::V1.nested_ink(1), 0, "version 1 keeps its price");
 }
 
-/// What is loaded is each node's own affair: one that keeps nothing and one that keeps all charge the same, the first time and later.
+/// The instances in memory differ between nodes. A node that keeps none and one that keeps all charge equal gas, the
+/// first time and later.
 #[test]
 fn what_a_node_has_loaded_does_not_show() {
     let keeps = Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap();
@@ -185,7 +189,7 @@ fn what_a_node_has_loaded_does_not_show() {
     }
 }
 
-/// Decision 0018: the block's rules decide under which gas version new code is validated, and nothing about code that is deployed.
+/// Decision 0018: the block's rules select the gas version that validates new code. They do not affect deployed code.
 #[test]
 fn deployed_code_keeps_its_gas_version_when_the_rules_change() {
     let calls = [(ENOUGH, CALLEE), (ENOUGH, CALLER), (ENOUGH, CALLEE)];

@@ -1,7 +1,7 @@
-//! Every host function, through real WebAssembly on a real journal: what it does, at its edges too, what it refuses and what it costs.
+//! Every host function, through real WebAssembly on a real journal: its behaviour, edge cases, errors and price.
 //!
-//! [`CASES`] names the tests of each function; a function of the table (`sdk/abi`) without one fails here. `docs/vm-hooks.md` is made from the same
-//! table (`hooks_page.rs`).
+//! [`CASES`] lists the tests of each function; this test fails for a function of the table (`sdk/abi`) without one.
+//! `docs/vm-hooks.md` is generated from that table (`hooks_page.rs`).
 #![allow(clippy::unwrap_used)] // also in helpers
 
 mod common;
@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 
 type Cases = &'static [fn()];
 
-/// Function, and what shows how it behaves. Pointers and prices of all of them are tested by their own tables.
+/// Tests by function. Separate tables test pointers and prices of all functions.
 const CASES: &[(&str, Cases)] = &[
     ("account_balance", &[accounts::balances]),
     ("account_code", &[accounts::code_is_copied_as_far_as_it_goes]),
@@ -115,7 +115,7 @@ fn every_function_of_the_table_has_cases() {
 fn every_function_does_what_it_is_said_to() {
     let mut done = Vec::new();
     for case in CASES.iter().flat_map(|(_, cases)| *cases) {
-        // Many functions share a case.
+        // Several functions share a case.
         if !done.contains(&(*case as usize)) {
             case();
             done.push(*case as usize);

@@ -1,5 +1,6 @@
-//! What debug builds say: on development chains alone, to traces alone, bounded, and at the same price whether or not anybody listens.
-#![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
+//! Console output of debug builds: only on development chains, only in traces, bounded, and at a price that does not
+//! depend on tracing.
+#![allow(clippy::unwrap_used)] // test helpers unwrap
 
 mod common;
 use alloy_primitives::{Address, Bytes, keccak256};
@@ -39,7 +40,7 @@ fn env() -> BlockEnv {
     }
 }
 
-/// Calls code without and with somebody listening.
+/// Calls the code without and with a trace.
 fn run(wasm: Vec<u8>) -> (CallOutcome, TraceFrame) {
     let (vm, code, mut changes) = (vm(Rules::DEVELOPMENT), Bytes::from(wasm), Changes::default());
     let code_hash = keccak256(&code);

@@ -1,5 +1,5 @@
-//! The contracts of `contracts/`, as built for WebAssembly, through the virtual machine.
-// The figures need a clock, a thread with a large stack, and somewhere to go; helpers of tests unwrap like tests do.
+//! The contracts of `contracts/`, built for WebAssembly, on the virtual machine.
+// The measurements need a clock, a thread with a large stack, and output; test helpers unwrap.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod common;
@@ -19,7 +19,7 @@ fn address(value: Address) -> U256 {
     U256::from_be_slice(value.as_slice())
 }
 
-/// One contract, and who calls it.
+/// A contract in its world.
 struct Deployed {
     wasm: Vec<u8>,
     world: World,
@@ -30,7 +30,7 @@ impl Deployed {
         Self { wasm: wasm(name), world: World::default() }
     }
 
-    /// One transaction: warm keys are forgotten before it.
+    /// Sends one transaction; all keys are cold at its start.
     fn send(&mut self, from: Address, input: &[u8]) -> Exit {
         self.world.warm.clear();
         self.world.run_in(&self.wasm, FrameContext { caller: from, origin: from, ..context() }, input, GAS)
@@ -80,7 +80,7 @@ fn a_counter_counts() {
     let (from, topics, data) = &counter.world.logs[1];
     assert_eq!((*from, topics[0]), (CONTRACT, keccak256("Incremented(address,uint256)")));
     assert_eq!((topics[1], U256::from_be_slice(data)), (ALICE.into_word(), number(42)));
-    // Slot 0, as Solidity would lay it out.
+    // Slot 0, as in Solidity's storage layout.
     assert_eq!(counter.world.storage[&(CONTRACT, B256::ZERO)], B256::from(number(42)));
 }
 
@@ -153,7 +153,7 @@ fn creation_data_of_a_real_contract_is_read() {
     let wasm = wasm("erc20");
     let mut prelude = PRELUDE;
     prelude[25..33].copy_from_slice(&(wasm.len() as u64).to_be_bytes());
-    // The prelude's code is stored as sent; raw wasm behind it is as good as compressed.
+    // The prelude is stored as sent; it accepts raw wasm as well as compressed code.
     let creation = parse_creation(&[&prelude[..], &wasm, &constructor_arguments()].concat()).unwrap();
     assert_eq!((creation.wasm, creation.constructor_input.unwrap().to_vec()), (wasm, constructor_input()));
 }
@@ -182,7 +182,7 @@ fn mint(max_supply: u64) -> Deployed {
     mint
 }
 
-/// Slot of the supply, the second field.
+/// Slot of the total supply, the second field.
 const SUPPLY: (Address, B256) = (CONTRACT, B256::with_last_byte(1));
 
 #[test]
@@ -204,7 +204,7 @@ fn both_ways_of_minting_leave_the_same_state_behind() {
 fn a_mint_does_not_read_the_supply() {
     let mut mint = mint(10);
     mint.must(ALICE, &input("mint()", &[]));
-    // What the host is asked for, and how often.
+    // Counts the calls of each host function.
     let calls = |mint: &mut Deployed, signature: &str| {
         mint.world.events.clear();
         let loads = mint.world.loads.len();
@@ -228,8 +228,8 @@ fn a_burned_token_makes_room() {
     mint.must(SENDER, &input("mint()", &[]));
 }
 
-/// What a gas buys, instruction by instruction: `cargo test -p corniche-vm --test contracts -- --ignored --nocapture`. Whole contracts are
-/// measured by `corniche bench exec --vm-only`.
+/// Measures nanoseconds per gas, instruction by instruction: `cargo test -p corniche-vm --test contracts -- --ignored
+/// --nocapture`. `corniche bench exec --vm-only` measures complete contracts.
 #[test]
 #[ignore = "prints figures"]
 fn figures() {

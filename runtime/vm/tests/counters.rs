@@ -1,12 +1,12 @@
-//! The functions of `corniche` from WebAssembly. Counters: answers, the storage cache, charges. Randomness.
-#![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
+//! The functions of `corniche` from WebAssembly. Counters: results, the storage cache, prices. Randomness.
+#![allow(clippy::unwrap_used)] // test helpers unwrap
 
 mod common;
 use alloy_primitives::{Address, B256, U256};
 use common::{CONTRACT, GAS, World, module};
 use corniche_vm::host::{Exit, ExitStatus, Trap};
 
-/// Slot 0, and in memory: its key at 0, a word at 32, an amount at 64, a bound at 96; what `answer` collects from 256 on.
+/// Memory: key of slot 0 at 0, a word at 32, an amount at 64, a bound at 96; `answer` collects results from 256 on.
 const IMPORTS: &str = r#"
     (import "vm_hooks" "read_args" (func $read_args (param i32)))
     (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
@@ -38,7 +38,7 @@ fn wasm(body: &[&str]) -> Vec<u8> {
     )
 }
 
-/// Runs the steps on a slot that holds `base`: what was answered, and what the slot holds then.
+/// Runs the steps on a slot with value `base`. Returns the results and the slot's new value.
 fn run(base: U256, word: U256, amount: U256, bound: U256, body: &[&str]) -> (World, Exit) {
     let mut world = World::default();
     world.storage.insert(SLOT, base.into());
@@ -72,23 +72,23 @@ fn zero_is_done_and_one_is_refused() {
 
 #[test]
 fn a_cached_word_is_written_before_the_count_and_read_again_after_it() {
-    // Waiting in the cache: written first, also when the count is refused.
+    // A cached word is written first, even if the count fails.
     assert_eq!(steps(5, 40, 3, 100, &[CACHE, ADD]), (vec![0], 43));
     assert_eq!(steps(5, 40, 3, 42, &[CACHE, ADD]), (vec![1], 40));
     assert_eq!(steps(5, 40, 3, 38, &[CACHE, SUB]), (vec![1], 40));
-    // The flush that follows has nothing left to write over the count.
+    // The next flush has nothing left to write over the counter.
     assert_eq!(steps(5, 40, 3, 100, &[CACHE, ADD, FLUSH]), (vec![0], 43));
-    // What was loaded or cached is loaded again.
+    // Loaded or cached words are loaded again.
     assert_eq!(steps(5, 40, 3, 100, &[SEE, ADD, SEE]), (vec![5, 0, 8], 8));
     assert_eq!(steps(5, 40, 3, 100, &[CACHE, SEE, ADD, SEE, SEE]), (vec![40, 0, 43, 43], 43));
-    // Written after the count: a store like any other.
+    // A word cached after the count is written by the flush, as usual.
     assert_eq!(steps(5, 40, 3, 100, &[ADD, CACHE, SEE, FLUSH]), (vec![0, 40], 40));
     assert_eq!(steps(5, 40, 3, 100, &[ADD, CACHE]), (vec![0], 8), "what is not flushed is lost");
 }
 
 #[test]
 fn other_words_stay_in_the_cache() {
-    // Another key: 32 bytes at 33 begin with the word's tail and are not zero.
+    // Another key: 32 bytes at 33 start with the word's tail and are not zero.
     let other = "(call $cache (i32.const 33) (i32.const 32))";
     let (world, exit) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[other, ADD]);
     assert_eq!((exit.status, world.storage.len()), (ExitStatus::Return, 1));
@@ -131,7 +131,7 @@ fn the_table_s_price_and_the_host_s_are_charged() {
         .collect();
     let base = corniche_abi::import("corniche", "counter_add").unwrap().ink;
     assert_eq!(paid, [5_000, 2_900, 2_900].map(|gas| base + gas * 10_000));
-    // With a word to write first, a store on top.
+    // With a cached word to write first: costs one more store.
     let (world, _) = run(U256::from(5), U256::from(40), U256::from(3), U256::from(100), &[CACHE, ADD]);
     let event = world.events.iter().find(|event| event.name == "counter_add").unwrap();
     assert_eq!(event.ink_before - event.ink_after, base + (5_000 + 2_900) * 10_000);

@@ -1,12 +1,12 @@
-//! The deployer that every genesis holds, through the virtual machine.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! The deployer contract of every genesis, on the virtual machine.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 use alloy_primitives::{Address, B256, U256, keccak256};
 use common::{CONTRACT, GAS, SENDER, World, context, module, selector, wasm};
 use corniche_vm::host::{Exit, ExitStatus, FrameContext};
 
-/// As it stands in a genesis.
+/// The module in every genesis.
 const FROZEN: &[u8] = include_bytes!("../../../contracts/deployer/deployer.wasm");
 
 #[test]
@@ -23,7 +23,8 @@ fn the_frozen_code_is_what_the_source_makes() {
     );
 }
 
-/// What it deploys here: keeps its input as a word and the value after it in storage; reverts with its input when that begins with byte 8.
+/// The contract to deploy: stores its input as a word, followed by the value. Reverts with its input if that starts
+/// with byte 8.
 fn program() -> Vec<u8> {
     module(
         r#"(import "vm_hooks" "read_args" (func $args (param i32)))
@@ -71,7 +72,7 @@ fn slot(world: &World, contract: Address, number: u64) -> B256 {
 fn it_creates_calls_and_tells_where() {
     let code = program();
     let call = [&[0x55; 4][..], &[7; 28]].concat();
-    // Where the test's host puts what is created: by code, or by salt.
+    // Address that the test's host assigns: by code, or by salt.
     let salted = keccak256([&[9; 32][..], &call].concat());
     for (salt, place) in [(B256::ZERO, keccak256(&code)), (B256::repeat_byte(9), salted)] {
         let mut world = World::default();
@@ -89,7 +90,7 @@ fn it_creates_calls_and_tells_where() {
     assert_eq!(send(&mut world, &asked, U256::ZERO).output[..], salted[..]);
     assert_eq!(refused(&asked, 1), b"", "who only asks pays nothing");
 
-    // Nobody is called without a reason.
+    // Makes no call without a reason.
     let mut world = World::default();
     assert_eq!(send(&mut world, &deploy(&code, b"", 0, B256::ZERO), U256::ZERO).status, ExitStatus::Return);
     assert_eq!((world.storage.len(), world.logs.len()), (0, 1));
@@ -97,7 +98,7 @@ fn it_creates_calls_and_tells_where() {
 
 #[test]
 fn what_was_sent_too_much_comes_back() {
-    // Who sends it writes down what comes back, and that it came without data.
+    // The sender stores the refund, and that it came without data.
     let sender = module(
         r#"(import "vm_hooks" "msg_value" (func $value (param i32)))
         (import "vm_hooks" "storage_cache_bytes32" (func $store (param i32 i32)))
@@ -132,7 +133,7 @@ fn what_was_sent_too_much_comes_back() {
 fn refusals_say_why() {
     let code = program();
     let call = [&[8; 33][..], &[3; 7]].concat();
-    // Behind a salt memory is not fresh everywhere, and padding is zero all the same.
+    // With a salt, memory was used before; the padding must still be zero.
     for (salt, place) in [(B256::ZERO, keccak256(&code)), (B256::repeat_byte(255), keccak256([&[255; 32][..], &call].concat()))]
     {
         let contract = Address::from_word(place).into_word();
@@ -150,11 +151,11 @@ fn refusals_say_why() {
 fn nonsense_is_refused_without_words() {
     let whole = deploy(&program(), &[1; 40], 0, B256::repeat_byte(1));
     assert_eq!(send(&mut World::default(), &whole, U256::ZERO).status, ExitStatus::Return);
-    // The padding at the end need not be there.
+    // The padding at the end is optional.
     for length in (0..170).chain(whole.len() - 200..whole.len() - 24) {
         assert_eq!(refused(&whole[..length], 0), b"", "cut to {length}");
     }
-    // Offsets, lengths and what there is to pay, with any byte that makes them something else.
+    // Offsets, lengths and value, each changed in one byte.
     let length_of_code = 4 + 128;
     for at in (4..4 + 96).chain(length_of_code..length_of_code + 32).filter(|at| (at - 4) % 32 < 28) {
         let mut other = whole.clone();

@@ -1,5 +1,5 @@
-//! What each host call does, and that none can be made to fail otherwise than by its rules.
-#![allow(clippy::unwrap_used)] // helpers of tests unwrap like tests do
+//! Behaviour of each host call; none can fail except by its rules.
+#![allow(clippy::unwrap_used)] // test helpers unwrap
 
 mod common;
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -18,7 +18,7 @@ fn import(module: &str, name: &str, signature: &str) -> String {
     format!(r#"(import "{module}" "{name}" (func ${name} {signature}))"#)
 }
 
-/// Runs `body`, which leaves its answer in the first `length` bytes of memory after the input.
+/// Runs `body`, which writes its result to the first `length` bytes of memory after the input.
 fn answer(world: &mut World, imports: &str, input: &[u8], body: &str, length: u32) -> Vec<u8> {
     let wasm = module(
         &format!("{READ}{WRITE}{imports}"),
@@ -149,7 +149,7 @@ fn a_loaded_word_is_paid_once() {
 
 #[test]
 fn a_cached_word_outlives_a_nested_call_unless_cleared() {
-    // The callee, run by delegation, stores 9 in slot 0 of the caller.
+    // The callee of a delegate call stores 9 in slot 0 of the caller.
     let callee = module(
         STORE,
         "(i32.store8 (i32.const 63) (i32.const 9)) (call $cache (i32.const 0) (i32.const 32)) (call $flush (i32.const 0)) (i32.const 0)",
@@ -191,7 +191,7 @@ fn nothing_changes_in_a_static_frame() {
         assert_eq!((exit.status, exit.gas_left), (ExitStatus::Trap(Trap::StaticViolation), 0), "{body}");
         assert_eq!(World::default().run(&wasm, b"", GAS).status, ExitStatus::Return, "{body}");
     }
-    // A flush with nothing to write is no change: every contract's entrypoint ends with one.
+    // A flush of an empty cache is no write: every contract's entrypoint ends with one.
     assert_eq!(
         World::default().run_static(&module(STORE, "(call $flush (i32.const 1)) (i32.const 0)"), b"").status,
         ExitStatus::Return
@@ -221,7 +221,7 @@ fn calls_hand_over_input_value_and_output() {
         );
         let got = answer(&mut world, &imports, at.as_slice(), &body, 20);
         assert_eq!((got[0], got[4], got[8], got[12]), (status, length as u8, length as u8, (length as u8).saturating_sub(1)));
-        // Only what exists was copied.
+        // Only existing bytes were copied.
         assert!(got[16..].iter().enumerate().all(|(n, byte)| *byte == if n + 1 < length as usize { 0xec } else { 0 }));
     }
 }
@@ -358,7 +358,7 @@ fn garbage_arguments_end_the_frame_and_nothing_else() {
             let wasm = module(&import, &format!("{arguments} call ${} {drop} (i32.const 0)", call.name));
             let exit = World::default().run(&wasm, &[1; 40], 300_000);
             assert!(!matches!(exit.status, ExitStatus::Fault(_)), "{} {arguments}: {:?}", call.name, exit.status);
-            // The same again, and deterministic to the last unit of gas.
+            // A second run is equal to the last unit of gas.
             assert_eq!(World::default().run(&wasm, &[1; 40], 300_000), exit);
         }
     }

@@ -1,5 +1,6 @@
-//! `docs/vm-hooks.md` is what the table of host calls says. After a change of it: `WRITE_DOCS=1 cargo test -p corniche-vm --test hooks_page`.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a page is written where the environment asks for it
+//! Checks that `docs/vm-hooks.md` matches the table of host calls. After a change, run `WRITE_DOCS=1 cargo test -p
+//! corniche-vm --test hooks_page`.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // the environment selects whether the page is written
 
 use corniche_abi::{INK_PER_GAS, MODULES, ValueType};
 use corniche_vm::wasm::gas;
@@ -10,7 +11,7 @@ use std::path::Path;
 #[path = "conformance/page.rs"]
 mod page;
 
-/// To the last unit of ink.
+/// Formats ink as gas, exact to one unit of ink.
 fn gas_of(ink: u64) -> String {
     let (whole, part) = (ink / INK_PER_GAS, ink % INK_PER_GAS);
     if part == 0 { whole.to_string() } else { format!("{whole}.{part:04}").trim_end_matches('0').to_owned() }

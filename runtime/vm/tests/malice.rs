@@ -1,5 +1,5 @@
-//! Contracts that mean harm: each ends in a bounded, priced failure, the same each time and on a second back end.
-// The figures need a clock and somewhere to go; helpers of tests unwrap like tests do.
+//! Malicious contracts: each ends in a bounded and paid failure, equal in every run and on a second back end.
+// The measurements need a clock and output; test helpers unwrap.
 #![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
 
 mod common;
@@ -25,7 +25,7 @@ const HOOKS: &str = r#"
     (import "vm_hooks" "math_pow" (func $pow (param i32 i32)))
     (import "vm_hooks" "native_keccak256" (func $keccak (param i32 i32 i32)))"#;
 
-/// Calls the contract at address zero with everything that the frame has left: where, how much of memory.
+/// Calls the contract at address zero with all remaining gas; the input is LENGTH bytes of memory.
 const CALL: &str = "(call $call (i32.const 0) (i32.const 64) (i32.const LENGTH) (i32.const 0) (i64.const -1) (i32.const 32))";
 
 fn harm(pages: u32, body: &str) -> Vec<u8> {
@@ -35,12 +35,13 @@ fn harm(pages: u32, body: &str) -> Vec<u8> {
     ))
 }
 
-/// For ever.
+/// Repeats `body` forever.
 fn endless(body: &str) -> String {
     format!("(loop $again {body} (br $again)) i32.const 0")
 }
 
-/// Runs it with itself at address zero, on the back end of blocks, again, and on Winch. What it did to the world besides.
+/// Runs the contract, with itself at address zero, on the default back end, again, and on Winch. Also returns the world
+/// after the run.
 fn run(wasm: &[u8], input: &[u8], gas: u64) -> (Exit, World) {
     run_under(0, wasm, input, gas)
 }
@@ -67,7 +68,7 @@ fn runs_out(body: &str, gas: u64) -> World {
     world
 }
 
-/// Work that repeats; what one round pays for, at least, is what it holds or does.
+/// Bodies of endless loops. Each round must pay at least for the memory it holds or the work it does.
 const LOOPS: [(&str, &str); 9] = [
     ("nothing", ""),
     ("keccak of little", "(call $keccak (i32.const 0) (i32.const 1) (i32.const 0))"),
@@ -96,14 +97,14 @@ fn a_log_bomb_holds_what_it_paid_for() {
     for length in [32, 4_096, 131_072] {
         let world = runs_out(&format!("(call $emit_log (i32.const 0) (i32.const {length}) (i32.const 1))"), gas);
         let bytes: usize = world.logs.iter().map(|(_, topics, data)| 32 * topics.len() + data.len()).sum();
-        // Eight gas for a byte of data, at least 375 for a topic.
+        // Eight gas per byte of data, and at least 375 per topic.
         assert!(bytes as u64 <= gas / 8 && world.logs.len() as u64 <= gas / 750, "{bytes} bytes in {} logs", world.logs.len());
     }
 }
 
 #[test]
 fn a_cache_bomb_holds_what_it_paid_for() {
-    // A word of the cache for each round, never flushed.
+    // Caches one word per round and never flushes.
     let world = runs_out(
         "(i32.store (i32.const 0) (local.tee $i (i32.add (local.get $i) (i32.const 1)))) (call $cache (i32.const 0) (i32.const 32))",
         1_000_000,
@@ -114,7 +115,7 @@ fn a_cache_bomb_holds_what_it_paid_for() {
 
 #[test]
 fn a_memory_bomb_ends_at_the_bound_of_the_transaction() {
-    // Grows to what one memory may have, touches each page, and calls itself.
+    // Grows memory to the limit, touches each page, and calls itself.
     let body = format!(
         "(drop (memory.grow (i32.const 127)))
          (loop $again
@@ -125,14 +126,15 @@ fn a_memory_bomb_ends_at_the_bound_of_the_transaction() {
     );
     let (exit, world) = run(&harm(1, &body), b"", 100_000_000);
     assert_eq!(exit.status, ExitStatus::Return);
-    // A frame that could not have its pages trapped, and those above it went on: 2,048 pages in all.
+    // The frame that could not get its pages trapped, and its callers continued: 2,048 pages in all.
     assert_eq!(world.events.iter().filter(|event| event.name == "native_keccak256").count(), 2_048 / 128);
-    // Each page was paid, and what the frame that failed was given is gone.
+    // Each page was paid, and the gas of the failed frame is used up.
     assert!(100_000_000 - exit.gas_left > 2_048 / 128 * 127 * gas::LATEST.grown_page / INK_PER_GAS);
 }
 
-/// A recursive function whose compiled frame is far larger than its live values. Twelve parameters live through the whole body, and a
-/// sliding chain of values crosses calls, twelve at once. Cranelift gives each link a stack slot of its own.
+/// A recursive function whose compiled frame is far larger than its live values. Twelve parameters stay alive through
+/// the whole body, and a sliding chain of values crosses calls, twelve at a time. Cranelift gives each link its own
+/// stack slot.
 fn sliding_chain(links: usize) -> Vec<u8> {
     let link = |at: usize| {
         let (own, next) = (12 + at % 12, 12 + (at + 1) % 12);
@@ -171,7 +173,7 @@ fn a_thousand_nested_calls_end_at_the_bound_on_depth() {
     let (exit, world) = run(&harm(1, &body), b"", 1_000_000_000_000);
     assert_eq!(exit.status, ExitStatus::Return);
     assert_eq!(world.events.len(), MAX_CALL_DEPTH as usize, "one call a frame, of which the last fails");
-    // With what a block has, gas ends first or the bound does: either way a success, with everything paid.
+    // With a block's gas, either the gas ends first or the limit is reached. Both are a success, with everything paid.
     let (exit, world) = run(&harm(1, &body), b"", 30_000_000);
     assert_eq!(exit.status, ExitStatus::Return);
     assert!(world.events.len() <= MAX_CALL_DEPTH as usize);
@@ -179,7 +181,7 @@ fn a_thousand_nested_calls_end_at_the_bound_on_depth() {
 
 #[test]
 fn what_nested_frames_recurse_is_counted_together() {
-    // Takes stack for a hundred frames of its own, then calls itself: the sum is bounded.
+    // Uses stack for a hundred frames of its own, then calls itself: the sum is bounded.
     let wasm = wat(&format!(
         r#"(module {HOOKS} (memory (export "memory") 1)
             (func $deeper (param i32) {}
@@ -206,10 +208,10 @@ fn large_data_that_is_passed_along_is_paid_at_every_step() {
     let (exit, world) = run(&harm(2, &body), &vec![7; size], gas);
     assert_eq!((exit.status, exit.output.len()), (ExitStatus::Return, size));
     let frames = world.events.iter().filter(|event| event.name == "write_result").count() as u64;
-    // In, on, back and out, in each frame.
+    // Four copies per frame: input, argument of the nested call, its result, own result.
     let bytes = 4 * size as u64 * gas::INK_PER_HOST_BYTE / INK_PER_GAS;
     assert!(frames > 10 && frames * bytes <= gas, "{frames} frames");
-    // What is not paid for is not copied: the call ends at once, whatever the bounds say.
+    // Unpaid bytes are not copied: the call ends immediately, before the bounds check.
     let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const -1)) i32.const 0"), b"", 1_000_000);
     assert_eq!(exit.status, ExitStatus::OutOfGas);
     let (exit, _) = run(&harm(1, "(call $write_result (i32.const 0) (i32.const 70000)) i32.const 0"), b"", 100_000_000);
@@ -218,7 +220,7 @@ fn large_data_that_is_passed_along_is_paid_at_every_step() {
 
 #[test]
 fn results_that_open_frames_hold_are_paid_for() {
-    // Each frame lets a neighbour answer with all that memory holds, keeps it, and calls itself.
+    // In each frame a neighbour returns its whole memory; the frame keeps the result and calls itself.
     let large = 128 * 65_536;
     let neighbour = wat(&format!(
         r#"(module {HOOKS} (memory (export "memory") 128)
@@ -240,7 +242,7 @@ fn results_that_open_frames_hold_are_paid_for() {
     assert!(answers > 2 && answers * large <= 128 << 20, "{answers} answers of {large} bytes are held");
 }
 
-/// Modules that are as hard to compile as may be, and those that are refused for it.
+/// Modules that are extremely expensive to compile, and modules that are refused for this reason.
 fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let functions = |count: usize, body: &str| {
         wat(&format!(
@@ -281,7 +283,7 @@ fn compile_time_bombs_are_paid_for_or_refused() {
     for (name, wasm) in bombs() {
         let price = validate::check(&wasm).unwrap().compile_gas();
         assert!(price >= gas::LATEST.compile_byte * wasm.len() as u64, "{name}");
-        // Nothing is compiled that is not paid for.
+        // Nothing is compiled before it is paid for.
         let hash = keccak256(&wasm);
         assert!(engine().compile_within(&hash, &wasm, price - 1).is_err(), "{name}");
         assert!(engine().compile_within(&hash, &wasm, price).is_ok(), "{name}");
@@ -302,7 +304,7 @@ fn compile_time_bombs_are_paid_for_or_refused() {
     }
 }
 
-/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture`: what a gas buys at most of each.
+/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture`: the most time that a gas can buy in each case.
 #[test]
 #[ignore = "prints figures"]
 fn figures() {
@@ -341,7 +343,7 @@ fn figures() {
     }
 }
 
-/// What this thread spent of a processor, ns.
+/// CPU time of this thread in ns.
 #[allow(unsafe_code)]
 fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -350,7 +352,7 @@ fn processor_time() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// The least of several times, ns.
+/// Returns the minimum of several measurements, in ns.
 fn least(times: u32, mut act: impl FnMut()) -> f64 {
     let mut once = || {
         let start = processor_time();
@@ -360,8 +362,8 @@ fn least(times: u32, mut act: impl FnMut()) -> f64 {
     (0..times).map(|_| once()).fold(f64::MAX, f64::min)
 }
 
-/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture cold`: the first run of code that is not in memory, from its artefact and
-/// without one, against what it pays.
+/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture cold`: the first run of code that is not in
+/// memory, with and without its compiled artefact, compared with its price.
 #[test]
 #[ignore = "prints figures"]
 fn figures_of_cold_code() {
@@ -399,7 +401,7 @@ fn figures_of_cold_code() {
     }
 }
 
-/// As large as a module may be, and made for much machine code.
+/// Modules of maximum size that compile to much machine code.
 fn large() -> Vec<(&'static str, Vec<u8>)> {
     let many = |body: &str, count: usize| {
         let function = format!("(func (param i32) {body})");
@@ -417,8 +419,8 @@ fn large() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture memory`: a frame that touches memory, in a fresh instance each time, and with
-/// just the gas that it takes.
+/// `cargo test -p corniche-vm --test malice -- --ignored --nocapture memory`: a frame that touches memory, in a fresh
+/// instance each time, with exactly the gas that it needs.
 #[test]
 #[ignore = "prints figures"]
 fn figures_of_memory() {

@@ -1,5 +1,5 @@
-//! Gas, stack and memory end a run at the same point everywhere.
-// Threads, to see that they do not show; helpers of tests unwrap like tests do.
+//! Gas, stack and memory limits end a run at the same point on every node.
+// Threads, to show that they have no effect; test helpers unwrap.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +9,7 @@ use corniche_vm::host::{ExitStatus, Trap};
 use corniche_vm::wasm::Backend;
 use corniche_vm::wasm::gas::{self, Class, INK_PER_GAS, ink};
 
-/// Gas that a run which needs `ink` beyond the start of its frame uses.
+/// Returns the gas of a run that uses `used` ink beyond the start of its frame.
 fn gas_for(wasm: &[u8], pages: u32, used: u64) -> u64 {
     (gas::start_ink(wasm.len(), pages) + used).div_ceil(INK_PER_GAS)
 }
@@ -46,7 +46,7 @@ fn the_least_gas_that_suffices_is_what_it_uses() {
 
 #[test]
 fn an_infinite_loop_stops_where_its_gas_ends() {
-    // Counts its rounds in memory, and tells the host at each: the count is visible in the trace.
+    // Counts its rounds in memory, and makes a host call in each: the trace shows the count.
     let wasm = module(
         r#"(import "vm_hooks" "evm_gas_left" (func $gas_left (result i64)))"#,
         "(loop $again (drop (call $gas_left)) (br $again)) i32.const 0",
@@ -61,7 +61,7 @@ fn an_infinite_loop_stops_where_its_gas_ends() {
     for gas in [2_000, 10_000, 123_456] {
         let budget = gas * INK_PER_GAS - gas::start_ink(wasm.len(), 1);
         let full = budget / round;
-        // A last round that was paid for but whose host call was not shows in the trace too.
+        // The trace also shows a last round that was paid for, but not its host call.
         let partial = u64::from(budget % round >= ink(Class::Call) + ink(Class::Branch));
         assert_eq!(rounds(gas), full + partial, "with {gas} gas");
     }
@@ -94,7 +94,7 @@ fn deep_recursion_stops_at_a_counted_depth() {
         let wasm = recursive(locals);
         let checked = corniche_vm::wasm::validate::check(&wasm).unwrap();
         let (deeper, main) = (checked.frames[0].words() as u64, checked.frames[1].words() as u64);
-        // The limit follows from the frames' words alone: no compiler has a say in it.
+        // The limit follows from the frames' words alone, independent of the compiler.
         assert_eq!(depth_limit(Backend::default(), &wasm), (65_536 - main) / deeper, "with {locals} locals");
     }
 }
@@ -109,7 +109,8 @@ fn recursion_through_the_table_is_counted_too() {
 
 #[test]
 fn the_widest_frames_stay_within_the_native_stack() {
-    // As many values alive across a call as validation admits: operands, then locals. A fault would say that native stack ended first.
+    // The maximum number of live values across a call that validation accepts: operands, then locals. A fault would
+    // mean that the native stack ended first.
     let operands = wat(&format!(
         r#"(module (memory (export "memory") 1)
             (func $deeper (param i32) (result i32) {} (call $deeper (local.get 0)) {})
@@ -125,7 +126,8 @@ fn the_widest_frames_stay_within_the_native_stack() {
 
 #[test]
 fn values_that_could_be_shared_or_hoisted_do_not_widen_native_frames() {
-    // Thousands of loop-invariant values, each used at once: an optimiser would compute them before the loop and keep all of them.
+    // Thousands of loop-invariant values, each used immediately. An optimiser would compute them before the loop and
+    // keep them all.
     let invariant: String = (0..3_500)
         .map(|at| format!("(local.set 1 (i64.add (local.get 1) (i64.mul (local.get 2) (i64.const {}))))", 2 * at + 3))
         .collect();
@@ -141,7 +143,7 @@ fn values_that_could_be_shared_or_hoisted_do_not_widen_native_frames() {
 
 #[test]
 fn memory_grows_to_its_bound_and_no_further() {
-    // Grows by the input's length, answers what memory.grow said and the size after it.
+    // Grows by the input's length; returns the result of memory.grow and the new size.
     let grow = |maximum: &str| {
         wat(&format!(
             r#"(module (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
@@ -163,20 +165,20 @@ fn memory_grows_to_its_bound_and_no_further() {
     for (by, answer, size) in [(0, 2, 2), (1, 2, 3), (126, 2, 128), (127, -1, 2), (100_000, -1, 2)] {
         let (said, have, gas) = run(&free, by);
         assert_eq!((said, have), (answer, size), "by {by}");
-        // Pages that were not granted cost nothing.
+        // A failed growth costs nothing.
         let first = if size > 2 { 2 * gas::LATEST.regrown_page } else { 0 };
         assert_eq!(gas - base, (gas::LATEST.grown_page * (size - 2) as u64 + first) / INK_PER_GAS, "by {by}");
     }
     let bounded = grow("3");
     assert_eq!((run(&bounded, 1).0, run(&bounded, 2).0), (2, -1));
-    // Without the gas for the pages there are none.
+    // Without enough gas for the pages, the growth fails.
     let exit = World::default().run(&free, &[0; 126], base + 250 * 126 - 1);
     assert_eq!(exit.status, ExitStatus::OutOfGas);
 }
 
 #[test]
 fn open_frames_share_a_bound_on_memory() {
-    // Calls itself until something gives: every frame holds 128 pages, so the seventeenth cannot start.
+    // Calls itself until a limit is reached: each frame holds 128 pages, so the seventeenth cannot start.
     let wasm = wat(r#"(module
             (import "vm_hooks" "call_contract" (func $call (param i32 i32 i32 i32 i64 i32) (result i32)))
             (import "vm_hooks" "contract_address" (func $address (param i32)))
@@ -188,7 +190,7 @@ fn open_frames_share_a_bound_on_memory() {
     let mut world = World::default();
     world.code.insert(common::CONTRACT, wasm.clone());
     assert_eq!(world.run(&wasm, b"", GAS).status, ExitStatus::Return);
-    // Each frame that runs asks for its address once.
+    // Each frame that runs reads its address once.
     assert_eq!(world.events.iter().filter(|event| event.name == "contract_address").count(), 2_048 / 128);
 }
 
@@ -201,7 +203,7 @@ fn moving_memory_costs_by_the_byte() {
     };
     let difference = used(60_000) - used(0);
     assert!(difference.abs_diff(60_000 * gas::INK_PER_MEMORY_BYTE) <= 2 * INK_PER_GAS, "{difference}");
-    // Four gigabytes are not paid for by a million gas, whatever the bounds say.
+    // A million gas does not pay for 4 GiB; the bounds check comes later.
     assert_eq!(World::default().run(&copy(u32::MAX), b"", 1_000_000).status, ExitStatus::OutOfGas);
     assert_eq!(World::default().run(&copy(70_000), b"", GAS).status, ExitStatus::Trap(Trap::MemoryOutOfBounds));
 }
@@ -236,7 +238,7 @@ fn too_little_gas_to_start_is_out_of_gas() {
     let start = gas_for(&wasm, 1, 0);
     assert_eq!(World::default().run(&wasm, b"", start - 1).status, ExitStatus::OutOfGas);
     assert_eq!(World::default().run(&wasm, b"", 0).status, ExitStatus::OutOfGas);
-    // All the gas there can be does not overflow anything.
+    // The maximum gas overflows nothing.
     let exit = World::default().run(&wasm, b"", u64::MAX);
     assert_eq!(exit.status, ExitStatus::Return);
     assert_eq!(u64::MAX - exit.gas_left, gas_for(&wasm, 1, ink(Class::Constant)));
@@ -281,7 +283,8 @@ fn the_same_run_costs_the_same_on_any_thread_and_engine() {
 
 #[test]
 fn hard_modules_compile_without_a_fault() {
-    // As large as single functions get, in the shapes that are worst for compilers. A refusal would be fine, a fault would not.
+    // Single functions of maximum size, in the worst shapes for compilers. They may be refused, but must not cause a
+    // fault.
     let shell = |body: &str| {
         wat(&format!(
             r#"(module (memory (export "memory") 1) (func $hard (param i32) (result i32) {body})
@@ -335,7 +338,7 @@ fn what_does_not_run_is_not_paid() {
             GAS - exit.gas_left
         };
         let difference = (used("0") - used("1")) * INK_PER_GAS;
-        // Up to the few instructions by which the two ways differ besides, and rounding.
+        // Except for rounding, and the few other instructions in which the two variants differ.
         assert!(difference.abs_diff(price) <= 2 * INK_PER_GAS, "{form}: {difference} instead of {price}");
     }
 }
@@ -369,13 +372,13 @@ fn compiling_is_paid_by_size_and_by_branches_whether_or_not_it_is_kept() {
     let price = |wasm: &[u8]| corniche_vm::wasm::validate::check(wasm).unwrap().compile_gas();
     let (one, many) = (branchy(1), branchy(1_000));
     let fixed = gas::LATEST.compile_module + gas::LATEST.compile_function;
-    // One operand at once.
+    // One operand at a time.
     let linear = |wasm: &[u8]| fixed + gas::LATEST.compile_byte * wasm.len() as u64;
     let operand = gas::LATEST.compile_operand_squared;
     assert_eq!(price(&one), linear(&one) + 2 * gas::LATEST.compile_join + (operand + 4 * 1_500) / 10_000);
     assert_eq!(price(&many), linear(&many) + 2_000 * gas::LATEST.compile_join + (operand + 2_000 * 2_000 * 1_500) / 10_000);
     let (hash, price) = (keccak256(&many), price(&many));
-    // Not compiled yet, then compiled: the same answers.
+    // First uncompiled, then compiled: equal results.
     for _ in 0..2 {
         assert!(engine().compile_within(&hash, &many, price - 1).is_err());
         assert_eq!(engine().compile_within(&hash, &many, price).map(|contract| contract.compile_gas()).ok(), Some(price));

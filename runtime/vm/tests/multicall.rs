@@ -1,12 +1,12 @@
-//! The Multicall3 that every genesis holds, through the virtual machine.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! The Multicall3 contract of every genesis, on the virtual machine.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 use alloy_primitives::{Address, Bytes, U256, keccak256};
 use common::{GAS, World, context, module, selector, wasm};
 use corniche_vm::host::{Exit, ExitStatus, FrameContext};
 
-/// As it stands in a genesis.
+/// The module in every genesis.
 const FROZEN: &[u8] = include_bytes!("../../../contracts/multicall3/multicall3.wasm");
 
 const ECHO: Address = Address::repeat_byte(0xec);
@@ -27,7 +27,8 @@ fn the_frozen_code_is_what_the_source_makes() {
     );
 }
 
-/// A world in which one contract returns its input, or reverts with it when it begins with byte 8, and another returns what it was sent.
+/// A world with two contracts. One returns its input, or reverts with it if it starts with byte 8. The other returns
+/// the value it received.
 fn world() -> World {
     let hooks = r#"(import "vm_hooks" "read_args" (func $args (param i32)))
         (import "vm_hooks" "write_result" (func $result (param i32 i32)))
@@ -40,7 +41,7 @@ fn world() -> World {
     world
 }
 
-/// One of many.
+/// One call of a batch.
 #[derive(Clone, Default)]
 struct Call {
     to: Address,
@@ -82,7 +83,7 @@ fn list(elements: &[Vec<u8>]) -> Vec<u8> {
     [&word(elements.len() as u64)[..], offsets.as_flattened(), &elements.concat()].concat()
 }
 
-/// A call with leading arguments and an array of calls.
+/// Encodes a call with leading arguments and an array of calls.
 fn input(signature: &str, leading: &[u64], calls: &[Call]) -> Vec<u8> {
     let mut head: Vec<_> = leading.iter().map(|argument| word(*argument)).collect();
     head.push(word(32 * (head.len() as u64 + 1)));
@@ -105,7 +106,7 @@ fn outcome(success: bool, data: &[u8]) -> Vec<u8> {
     [&word(success.into())[..], &word(64), &bytes(data)].concat()
 }
 
-/// What follows these words: the array of outcomes, to which the last of them leads.
+/// Encodes these words and the array of outcomes, to which the last word is the offset.
 fn answer(words: &[u64], elements: &[Vec<u8>]) -> Vec<u8> {
     let words: Vec<_> = words.iter().map(|number| word(*number)).collect();
     [words.as_flattened(), &list(elements)].concat()
@@ -183,10 +184,11 @@ fn wei_goes_where_it_is_sent_and_all_of_it() {
         let exit = send(&calls, value);
         assert_eq!((exit.status, &exit.output[..]), (ExitStatus::Revert, &error("Multicall3: value mismatch")[..]));
     }
-    // The sum is taken modulo 2^256, as the published contract takes it; who pays that much has not got it.
+    // The sum wraps modulo 2^256, as in the published contract; the call itself fails, since the contract has too
+    // little wei.
     let huge = Call { value: Some(U256::MAX), ..paid(0) };
     assert_eq!(send(&input(AGGREGATE3_VALUE, &[], &[huge, paid(6)]), 5).status, ExitStatus::Return);
-    // The others take money too, and keep it.
+    // The other functions are payable too, and keep the wei.
     assert_eq!(send(&input(AGGREGATE, &[], &good()), 3).status, ExitStatus::Return);
 }
 
@@ -218,12 +220,12 @@ fn what_only_looks() {
 fn nonsense_is_refused_without_words() {
     let whole = input(AGGREGATE3, &[], &[Call { lenient: Some(true), ..call(ECHO, &[5; 40]) }]);
     assert_eq!(send(&whole, 0).status, ExitStatus::Return);
-    // The padding at the end need not be there.
+    // The padding at the end is optional.
     for length in 0..whole.len() - 24 {
         let exit = send(&whole[..length], 0);
         assert_eq!((exit.status, exit.output.len()), (ExitStatus::Revert, 0), "cut to {length}");
     }
-    // Offsets, lengths, addresses and truths with any byte that makes them something else.
+    // Offsets, lengths, addresses and booleans, each changed in one byte.
     for at in (4..whole.len() - 64).filter(|at| (at - 4) % 32 < 28) {
         let address = (4 + 3 * 32 + 12..4 + 4 * 32).contains(&at);
         let mut other = whole.clone();
@@ -245,7 +247,7 @@ fn many_calls_and_large_answers() {
     let exit = world().run(FROZEN, &input(AGGREGATE3, &[], &calls), 100_000_000);
     assert_eq!((exit.status, exit.output.len()), (ExitStatus::Return, answer(&[32], &told).len()));
     assert_eq!(exit.output, answer(&[32], &told));
-    // One that calls itself.
+    // A call that calls itself.
     let inner = input(AGGREGATE3, &[], &calls[..2]);
     let mut world = world();
     world.code.insert(common::CONTRACT, FROZEN.to_vec());

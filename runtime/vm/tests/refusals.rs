@@ -1,4 +1,4 @@
-//! Every module that may not run is refused with a sentence that names what is wrong and where.
+//! Every module that must not run is refused, with a message that names the fault and its location.
 
 mod common;
 use common::{accepted, module, refusal, wat};
@@ -33,7 +33,7 @@ fn instructions_are_named_with_their_function() {
         ("return_call $f", &["return_call", "tail calls"]),
     ] {
         let wasm = with(&format!("(func $f) (elem declare func $f) (func $culprit {body})"));
-        // Function 1 is the culprit; wat writes a name section.
+        // Function 1 contains the fault; wat writes a name section.
         let text = refusal(&wasm);
         if !text.contains("element segments") {
             assert_refused(&wasm, parts);
@@ -70,7 +70,7 @@ fn sign_extension_and_mutable_globals_are_allowed() {
 
 #[test]
 fn the_padded_encoding_of_call_indirect_is_accepted() {
-    // What stable rustc writes: the table index as a LEB of five bytes.
+    // Output of stable rustc: the table index as a LEB of five bytes.
     let plain =
         wat(r#"(module (type $t (func)) (memory (export "memory") 1) (table 1 funcref) (func $f) (elem (i32.const 0) $f)
             (func (export "user_entrypoint") (param i32) (result i32) i32.const 0 call_indirect (type $t) i32.const 0))"#);
@@ -78,13 +78,13 @@ fn the_padded_encoding_of_call_indirect_is_accepted() {
     let at = plain.windows(body.len()).position(|window| window == body).expect("the body");
     let mut padded = plain[..at].to_vec();
     padded.extend([0x41, 0x00, 0x11, 0x00, 0x80, 0x80, 0x80, 0x80, 0x00, 0x41, 0x00, 0x0b]);
-    // The body's own length and the code section's, both one byte here, grow by four.
+    // The lengths of the body and of the code section, one byte each here, grow by four.
     let body_length = at - 2;
     assert_eq!(usize::from(padded[body_length]), body.len() + 1);
     padded[body_length] += 4;
     let section = padded.iter().rposition(|byte| *byte == 0x0a).expect("the code section");
     padded[section + 1] += 4;
-    // Drop the name section behind the code.
+    // Drop the name section after the code.
     accepted(&padded);
     accepted(&plain);
 }
@@ -137,7 +137,7 @@ fn memory_and_its_extensions() {
     accepted(&wat(
         r#"(module (memory (export "memory") 128) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#,
     ));
-    // Asking for more than anyone gets is fine, getting it is not: rustc never writes a maximum.
+    // A large maximum is accepted, using it is not: rustc never writes a maximum.
     accepted(&wat(
         r#"(module (memory (export "memory") 1 65536) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0))"#,
     ));
@@ -156,7 +156,7 @@ fn the_entrypoint() {
         &["`user_entrypoint`", "function"],
     );
     assert_refused(&with("(func $early) (start $early)"), &["start functions"]);
-    // Other exports are no one's business.
+    // Other exports are allowed.
     accepted(&with(r#"(func (export "gas")) (global (export "stack") i32 (i32.const 0))"#));
 }
 
@@ -197,7 +197,7 @@ fn every_host_call_can_be_imported_with_its_signature() {
             let result = call.result.iter().map(|ty| format!("(result {})", text(ty))).collect::<String>();
             let signature = format!("(param {}) {result}", parameters.join(" "));
             accepted(&with(&format!(r#"(import "{module}" "{}" (func {signature}))"#, call.name)));
-            // Each in its own module only.
+            // Each function exists in its own module only.
             let other = if *module == "vm_hooks" { "corniche" } else { "vm_hooks" };
             let text = refusal(&with(&format!(r#"(import "{other}" "{}" (func {signature}))"#, call.name)));
             assert!(text.contains("not known"), "{text}");
@@ -269,7 +269,7 @@ fn what_is_not_webassembly_is_malformed_and_never_panics() {
             let mut damaged = whole.clone();
             damaged[cut] = (seed >> 40) as u8;
             if let Ok(checked) = corniche_vm::wasm::validate::check(&damaged) {
-                // What is accepted can also be instrumented, and is still valid then.
+                // An accepted module can be instrumented, and stays valid.
                 let counted = corniche_vm::wasm::instrument::instrument(&checked).expect("a checked module");
                 wasmparser::validate(&counted).expect("a valid module");
             }

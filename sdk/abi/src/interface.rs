@@ -1,52 +1,52 @@
-//! What a module says about itself: its interface in words, carried in the module.
+//! The JSON ABI embedded in a module.
 //!
-//! A contract's JSON ABI (UTF-8, the bare array, nothing else) lies in a custom section named [`SECTION`]. It travels with the code, so
-//! whoever can read the code can name its functions, events and errors: there is no registry, and nothing to upload. Nothing in it has
-//! an effect on what the module does, and nobody has checked that it is true.
+//! A contract's JSON ABI (UTF-8, the array only) is in a custom section named [`SECTION`]. It is part of the code, so a reader of
+//! the code also gets the names of its functions, events and errors, without a registry or an upload. It does not affect the
+//! module's behavior, and it is not verified.
 //!
-//! Modules come from anybody. [`embedded`] reads the headers of sections, once each, believes no length before the bytes are there, and
-//! allocates nothing.
+//! Modules are untrusted input. [`embedded`] reads the header of each section once, checks each length against the available
+//! bytes, and allocates nothing.
 
 use alloc::vec::Vec;
 
-/// The custom section's name.
+/// Name of the custom section.
 pub const SECTION: &str = "corniche.abi";
 
 /// Magic number and version of the binary format.
 const PREAMBLE: &[u8; 8] = b"\0asm\x01\0\0\0";
 
-/// A section without an effect on what the module does; it begins with a name.
+/// Id of custom sections, which do not affect the module's behavior; they start with a name.
 const CUSTOM: u8 = 0;
 
-/// The ABI in a module, as bytes that anybody may have put there. `None` where there is no such section, or where the bytes before it
-/// are not a sequence of sections. The first one counts.
+/// Returns the ABI in a module: untrusted bytes. Returns `None` if there is no such section, or if the bytes before it are not a
+/// sequence of sections. The first such section counts.
 pub fn embedded(wasm: &[u8]) -> Option<&[u8]> {
     sections(wasm)?.map_while(|section| section).find_map(|section| section.content_of(SECTION))
 }
 
-/// The module with this ABI in it, in place of any that it carried. Bytes that are not a sequence of sections come back as they are: a
-/// deployment says what is wrong with them.
+/// Returns the module with this ABI, which replaces any existing one. Returns bytes that are not a sequence of sections unchanged:
+/// their deployment reports the fault.
 pub fn embed(wasm: &[u8], json: &[u8]) -> Vec<u8> {
     let Some(mut module) = only(wasm, |section| section.content_of(SECTION).is_none()) else { return wasm.to_vec() };
     let mut content = Vec::with_capacity(SECTION.len() + json.len() + 1);
     write_number(&mut content, SECTION.len());
     content.extend_from_slice(SECTION.as_bytes());
     content.extend_from_slice(json);
-    // Last, so that code stays where messages and debug information say that it is.
+    // Append it, so that the code keeps the offsets that messages and debug information contain.
     module.push(CUSTOM);
     write_number(&mut module, content.len());
     module.extend_from_slice(&content);
     module
 }
 
-/// The module without what only people read, but for its interface: as it is deployed. Bytes that are not a sequence of sections come back
-/// as they are.
+/// Returns the module for deployment: without custom sections, except the ABI. Returns bytes that are not a sequence of sections
+/// unchanged.
 pub fn stripped(wasm: &[u8]) -> Vec<u8> {
     let keeps = |section: &Section<'_>| section.id != CUSTOM || section.content_of(SECTION).is_some();
     only(wasm, keeps).unwrap_or_else(|| wasm.to_vec())
 }
 
-/// The module of these sections only; `None` when the bytes are not a sequence of sections.
+/// Returns a module of the selected sections only; `None` if the bytes are not a sequence of sections.
 fn only(wasm: &[u8], keeps: impl Fn(&Section<'_>) -> bool) -> Option<Vec<u8>> {
     let mut module = PREAMBLE.to_vec();
     for section in sections(wasm)? {
@@ -60,13 +60,13 @@ fn only(wasm: &[u8], keeps: impl Fn(&Section<'_>) -> bool) -> Option<Vec<u8>> {
 
 struct Section<'a> {
     id: u8,
-    /// With its id and length.
+    /// Includes id and length.
     whole: &'a [u8],
     body: &'a [u8],
 }
 
 impl<'a> Section<'a> {
-    /// What follows the name, if this is the custom section of that name.
+    /// Returns the bytes after the name, if this is the custom section with this name.
     fn content_of(&self, name: &str) -> Option<&'a [u8]> {
         if self.id != CUSTOM {
             return None;
@@ -78,7 +78,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A module's sections in their order; `None` in place of one that is not whole, and nothing after it.
+/// Returns a module's sections in order. An incomplete section gives `None` and ends the iteration.
 fn sections(wasm: &[u8]) -> Option<impl Iterator<Item = Option<Section<'_>>>> {
     let mut rest = wasm.strip_prefix(PREAMBLE)?;
     Some(core::iter::from_fn(move || {
@@ -95,7 +95,7 @@ fn sections(wasm: &[u8]) -> Option<impl Iterator<Item = Option<Section<'_>>>> {
     }))
 }
 
-/// An unsigned LEB128 number of at most 32 bits, which no more than five bytes may say.
+/// Reads an unsigned LEB128 number of at most 32 bits and five bytes.
 fn read_number(bytes: &mut &[u8]) -> Option<usize> {
     let mut number = 0u32;
     for shift in (0..35).step_by(7) {
@@ -130,7 +130,7 @@ mod tests {
 
     const ABI: &[u8] = br#"[{"type":"function","name":"number","inputs":[]}]"#;
 
-    /// A section by its bytes; the length is said in as many bytes as asked for.
+    /// Encodes a section; the length takes `length_bytes` bytes.
     fn section(id: u8, body: &[u8], length_bytes: usize) -> Vec<u8> {
         let mut section = Vec::from([id]);
         for at in 0..length_bytes {
@@ -149,7 +149,7 @@ mod tests {
         [&PREAMBLE[..], &sections.concat()].concat()
     }
 
-    /// One type, `() -> ()`, as compilers write it.
+    /// A type section with one type, `() -> ()`, as compilers write it.
     fn types() -> Vec<u8> {
         section(1, &[1, 0x60, 0, 0], 1)
     }
@@ -196,7 +196,7 @@ mod tests {
             (&[0x00][..], Some(0)),
             (&[0x7f], Some(127)),
             (&[0x80, 0x01], Some(128)),
-            (&[0x80, 0x80, 0x80, 0x80, 0x00], Some(0)), // longer than it need be, and five bytes at most
+            (&[0x80, 0x80, 0x80, 0x80, 0x00], Some(0)), // longer than necessary; five bytes is the maximum
             (&[0xff, 0xff, 0xff, 0xff, 0x0f], Some(u32::MAX as usize)),
             (&[0xff, 0xff, 0xff, 0xff, 0x1f], None), // a bit beyond the 32nd
             (&[0x80, 0x80, 0x80, 0x80, 0x10], None),
@@ -218,7 +218,7 @@ mod tests {
         for lie in [
             [&[CUSTOM][..], &enormous].concat(),                                    // a section of 4 GiB
             section(CUSTOM, &[&enormous[..], SECTION.as_bytes(), ABI].concat(), 2), // a name of 4 GiB
-            section(CUSTOM, &[&[SECTION.len() as u8], &SECTION.as_bytes()[1..]].concat(), 1), // a name that its section has no room for
+            section(CUSTOM, &[&[SECTION.len() as u8], &SECTION.as_bytes()[1..]].concat(), 1), // a name longer than its section
             section(CUSTOM, &[], 1),
             section(CUSTOM, &[0x80], 1),
             Vec::from([CUSTOM]),
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(embedded(&embed(PREAMBLE, ABI)), Some(ABI));
     }
 
-    /// Every prefix, and every single byte made any other: an answer always, and never from outside of the module.
+    /// Every prefix, and every value of every single byte: there is always a result, never from outside of the module.
     #[test]
     fn no_cut_and_no_changed_byte_breaks_it() {
         let whole = embed(&module(&[types(), named("name", b"abc")]), ABI);

@@ -1,8 +1,8 @@
-//! The host-call table: what a contract may import, with the exact WebAssembly signature and the base price of each function.
+//! The host-call table: the functions that a contract may import, with their exact WebAssembly signatures and base prices.
 //!
-//! This one table is read by the virtual machine (validation refuses any other import, linking and charging follow it) and by
-//! everything that explains contracts (traces, gas reports, documentation). Names and signatures of [`VM_HOOKS`] are those that
-//! `stylus-sdk` declares, [`CORNICHE`] is our own; the prices are our own and part of the gas table, so changing one is a protocol
+//! The virtual machine uses this table (validation refuses any other import; linking and charging follow it), and so does
+//! everything that explains contracts (traces, gas reports, documentation). Names and signatures of [`VM_HOOKS`] are those of
+//! `stylus-sdk`; [`CORNICHE`] is our own. The prices are our own and part of the gas table, so changing one is a protocol
 //! upgrade.
 //!
 //! Conventions of the interface: pointers and lengths are `i32`; an address is 20 bytes; a 32-byte word is big-endian; a length
@@ -11,25 +11,25 @@
 //! # Counters
 //!
 //! ```text
-//! counter_add(slot: i32, amount: i32, limit: i32) -> i32     0: value + amount <= limit, and that is the slot's value now
-//! counter_sub(slot: i32, amount: i32, floor: i32) -> i32     0: value - amount >= floor, and that is the slot's value now
-//!                                                            1: the bound does not allow it, and nothing changed
+//! counter_add(slot: i32, amount: i32, limit: i32) -> i32     0: value + amount <= limit; the slot has this value now
+//! counter_sub(slot: i32, amount: i32, floor: i32) -> i32     0: value - amount >= floor; the slot has this value now
+//!                                                            1: the bound does not permit it; nothing changed
 //! ```
 //!
 //! All three arguments point to 32-byte words: the key of a storage slot of the contract, and two unsigned 256-bit numbers. The
-//! arithmetic is exact: nothing wraps, whatever the bound. An amount of zero changes nothing and still answers its bound.
+//! arithmetic is exact: nothing wraps, for any bound. An amount of zero changes nothing and still checks the bound.
 //!
-//! The slot is an ordinary one, which loads and stores see as the number it holds, but these two calls **do not read it**:
-//! they learn from the chain one bit, whether the number lies within a range. Transactions that only count do not depend on each other, so
-//! a counter that every transaction raises does not force a block to run one by one, as long as the bound is not near. The answer is
-//! what running the transactions one after the other gives, always. A transaction that also loads or stores the slot depends on the
+//! The slot is an ordinary one: loads and stores see its number. But these two calls **do not read it**. They depend on a
+//! single bit, whether the number is within a range. Transactions that only count do not depend on each other. So a counter that
+//! every transaction changes does not serialize a block, as long as the bound is not near. The result always equals that of
+//! running the transactions one after the other. A transaction that also loads or stores the slot depends on the
 //! others like any other reader.
 //!
-//! - **Storage cache.** A word of that key which waits in the frame's cache is written first, at a store's price; the key
-//!   leaves the cache either way, so the next load sees the counter.
-//! - **Gas**, on top of the base price: 2,900, whatever the answer (2,100 more when the transaction touches the slot for the first time); an
-//!   addition that succeeds and finds zero pays 17,100 more, so that a slot comes into being at a store's price. No refunds. A
-//!   store after a counter call is priced and refunded as if the transaction had found what the call left.
+//! - **Storage cache.** A dirty word of this key in the frame's cache is written first, at a store's price. The key
+//!   leaves the cache in any case, so the next load reads the counter.
+//! - **Gas**, in addition to the base price: 2,900 for every result, and 2,100 more if the slot is cold. A successful
+//!   addition to zero pays 17,100 more, so that a new slot costs the price of a store. No refunds. A
+//!   store after a counter call has the price and refund as if the slot had held the call's result at the transaction's start.
 //! - In a static call the frame ends, as with a store.
 //!
 //! # Randomness
@@ -38,22 +38,22 @@
 //! block_randomness(destination: i32)     writes 32 bytes
 //! ```
 //!
-//! The randomness of the block this runs in, as its header says it (`mixHash`, `prevRandao`): the same for all of a block's transactions,
-//! and not known before they are ordered, as far as the ordering engine keeps that (`docs/write-a-contract.md`).
+//! Writes the randomness of the running block from its header (`mixHash`, `prevRandao`), equal for all transactions of the block.
+//! It is unknown before they are ordered, as far as the ordering engine guarantees that (`docs/write-a-contract.md`).
 //!
 //! # Certified headers
 //!
 //! ```text
 //! certified_hash(number: i64, destination: i32) -> i32     0: writes 32 bytes, the hash of the header of block `number`
-//!                                                          1: there is none to be had, and nothing is written
+//!                                                          1: the hash is not available; nothing is written
 //! ```
 //!
-//! A block is not run before the header 64 blocks below it is certified. In block N there are the hashes of the headers from N − 8,255 to N − 65: every
-//! one of them was certified by a quorum before this ran. The pointer is checked whatever the answer.
+//! A block is executed only after the header 64 blocks below it is certified. Block N can read the hashes of headers N − 8,255 to
+//! N − 65. A quorum certified each of them before this execution. The pointer is checked in any case.
 //!
-//! - **Gas**, on top of the base price: what a load of that slot of another account's storage costs, 2,100 the first time in a transaction and 100
-//!   after that; nothing when the number is out of range. The slots are those of EIP-2935, so an access list may name them.
-//! - It may be asked in a static call, and through the frame's cache goes nothing of it.
+//! - **Gas**, in addition to the base price: an SLOAD of the hash's slot in another account, 2,100 if cold and 100 if warm;
+//!   nothing if the number is out of range. The slots are those of EIP-2935, so an access list may contain them.
+//! - Permitted in static calls. Does not use the frame's cache.
 
 #![no_std]
 #![warn(missing_docs)]
@@ -65,28 +65,28 @@ pub mod interface;
 /// Version of the host interface; stored with an account's code.
 pub const ABI_VERSION: u8 = 1;
 
-/// The module contracts import from.
+/// Module from which contracts import host functions.
 pub const VM_HOOKS_MODULE: &str = "vm_hooks";
 
-/// The module of our own additions.
+/// Module of this chain's own host functions.
 pub const CORNICHE_MODULE: &str = "corniche";
 
-/// The module that debug builds speak through; on development chains only (`validate::Rules` of the virtual machine).
+/// Module for console output of debug builds; on development chains only (`validate::Rules` of the virtual machine).
 pub const CONSOLE_MODULE: &str = "console";
 
-/// The exported function a call enters by: length of the input in, zero for success out.
+/// Exported function that a call enters. It takes the length of the input and returns zero on success.
 pub const ENTRYPOINT_EXPORT: &str = "user_entrypoint";
 
-/// The exported linear memory.
+/// Name of the exported linear memory.
 pub const MEMORY_EXPORT: &str = "memory";
 
-/// Ink is the unit in which instructions are priced.
+/// Ink per gas. Ink is the unit of prices of instructions.
 pub const INK_PER_GAS: u64 = 10_000;
 
-/// What contract authors call their constructor's selector: the first four bytes of keccak-256 of `stylus_constructor()`.
+/// Signature of a constructor; its selector is the first four bytes of keccak-256 of it.
 pub const CONSTRUCTOR_SIGNATURE: &str = "stylus_constructor()";
 
-/// A WebAssembly value type of the interface. Nothing else crosses it.
+/// A WebAssembly value type of the interface. There are no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueType {
     /// 32 bits: a pointer, a length, or a number that fits.
@@ -98,13 +98,13 @@ pub enum ValueType {
 /// One importable function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCall {
-    /// As a module imports it.
+    /// Name of the import.
     pub name: &'static str,
-    /// What the guest hands over, in order.
+    /// Types of the parameters, in order.
     pub parameters: &'static [ValueType],
-    /// What it is handed back; `None`: nothing.
+    /// Type of the result, if any.
     pub result: Option<ValueType>,
-    /// Base price in ink; what depends on lengths or touches state comes on top.
+    /// Base price in ink; the prices of lengths and state accesses are added.
     pub ink: u64,
 }
 
@@ -114,16 +114,16 @@ const fn call(name: &'static str, parameters: &'static [ValueType], result: Opti
     HostCall { name, parameters, result, ink }
 }
 
-/// A value handed over in registers.
+/// The call passes a value in registers only.
 const PLAIN: u64 = 70_000;
-/// One or more small fixed-size reads or writes of guest memory.
+/// The call makes small fixed-size reads or writes of guest memory.
 const POINTER: u64 = 100_000;
-/// Something allocates or looks into the state on the way.
+/// The call allocates or accesses the state.
 const HEAVY: u64 = 120_000;
-/// 256-bit division and its like.
+/// The call makes a 256-bit division or similar.
 const WIDE: u64 = 280_000;
 
-/// Every function of the module [`VM_HOOKS_MODULE`], by name in ascending order.
+/// All functions of the module [`VM_HOOKS_MODULE`], sorted by name.
 pub const VM_HOOKS: &[HostCall] = &[
     call("account_balance", &[I32, I32], None, HEAVY),
     call("account_code", &[I32, I32, I32, I32], Some(I32), HEAVY),
@@ -169,7 +169,7 @@ pub const VM_HOOKS: &[HostCall] = &[
     call("write_result", &[I32, I32], None, POINTER),
 ];
 
-/// Every function of the module [`CORNICHE_MODULE`], by name in ascending order.
+/// All functions of the module [`CORNICHE_MODULE`], sorted by name.
 pub const CORNICHE: &[HostCall] = &[
     call("block_randomness", &[I32], None, POINTER),
     call("certified_hash", &[I64, I32], Some(I32), HEAVY),
@@ -177,12 +177,12 @@ pub const CORNICHE: &[HostCall] = &[
     call("counter_sub", &[I32, I32, I32], Some(I32), HEAVY),
 ];
 
-/// What a contract may import: modules with their functions.
+/// Modules with the functions that a contract may import.
 pub const MODULES: &[(&str, &[HostCall])] = &[(VM_HOOKS_MODULE, VM_HOOKS), (CORNICHE_MODULE, CORNICHE)];
 
-/// Every function of the module [`CONSOLE_MODULE`], by name in ascending order: what is logged is seen in traces and nowhere else. `log_txt`
-/// takes UTF-8 text by pointer and length; what is teed is handed back. Other chains of this interface also have these for floats, which no
-/// contract here has.
+/// All functions of the module [`CONSOLE_MODULE`], sorted by name. Only traces show their output. `log_txt` takes UTF-8 text by
+/// pointer and length; the `tee` functions return their argument. Other chains with this interface also have them for floats,
+/// which contracts here cannot use.
 pub const CONSOLE: &[HostCall] = &[
     call("log_i32", &[I32], None, PLAIN),
     call("log_i64", &[I64], None, PLAIN),
@@ -191,23 +191,23 @@ pub const CONSOLE: &[HostCall] = &[
     call("tee_i64", &[I64], Some(I64), PLAIN),
 ];
 
-/// The function of that name in [`CONSOLE`], if there is one.
+/// Returns the function with this name in [`CONSOLE`].
 pub fn console(name: &str) -> Option<&'static HostCall> {
     CONSOLE.iter().find(|call| call.name == name)
 }
 
-/// The function of that name in that module, if there is one.
+/// Returns the function with this name in this module.
 pub fn import(module: &str, name: &str) -> Option<&'static HostCall> {
     let (_, calls) = MODULES.iter().find(|(known, _)| *known == module)?;
     calls.binary_search_by(|call| call.name.cmp(name)).ok().map(|at| &calls[at])
 }
 
-/// The function of that name in [`VM_HOOKS`], if the table has it.
+/// Returns the function with this name in [`VM_HOOKS`].
 pub fn find(name: &str) -> Option<&'static HostCall> {
     position(name).map(|at| &VM_HOOKS[at])
 }
 
-/// Where the function stands in [`VM_HOOKS`].
+/// Returns the index of the function in [`VM_HOOKS`].
 pub fn position(name: &str) -> Option<usize> {
     VM_HOOKS.binary_search_by(|call| call.name.cmp(name)).ok()
 }

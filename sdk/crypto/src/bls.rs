@@ -1,7 +1,8 @@
 //! BLS12-381 in the min_sig form: signatures in G1 (48 bytes), keys in G2 (96 bytes), both compressed.
 //!
-//! The ciphersuites are the draft's proof-of-possession ones, so any BLS library checks our certificates. Aggregation over
-//! one message is safe only among keys whose possession was proved ([`verify_possession`], checked at genesis and join).
+//! The ciphersuites are the draft's proof-of-possession ones, so any BLS library can verify certificates. Aggregation
+//! over one message is safe only for keys with a proof of possession ([`verify_possession`], checked at genesis and
+//! when a validator joins).
 
 use crate::{
     pairing,
@@ -18,38 +19,38 @@ pub const BLS_SIGNATURE_BYTES: usize = 48;
 const SIGNATURE_SUITE: &[u8] = b"BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 const POSSESSION_SUITE: &[u8] = b"BLS_POP_BLS12381G1_XMD:SHA-256_SSWU_RO_POP_";
 
-/// A validator's secret key for headers.
+/// A validator's secret key for signing headers.
 #[derive(Clone)]
 pub struct BlsSecretKey(SecretKey);
 
 impl BlsSecretKey {
-    /// Derives a key from 32 secret bytes (the draft's KeyGen), the same one always.
+    /// Derives a key from 32 secret bytes (the draft's KeyGen). Deterministic.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(SecretKey::key_gen(&seed, b"").expect("32 bytes are enough key material"))
     }
 
-    /// Reads what [`Self::to_hex`] wrote. Refused: other lengths, zero, and numbers not below the group order.
+    /// Parses the output of [`Self::to_hex`]. Refuses other lengths, zero, and numbers not below the group order.
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         let bytes: [u8; 32] = secret::from_hex(text)?;
         SecretKey::from_bytes(&bytes).map(Self).map_err(|_| SecretError::OutOfRange)
     }
 
-    /// The secret itself, 32 bytes big endian, for a key file.
+    /// Returns the secret, 32 bytes big-endian, for a key file.
     pub fn to_hex(&self) -> String {
         secret::to_hex(&self.0.to_bytes())
     }
 
-    /// The key that others check its signatures with.
+    /// Returns the public key.
     pub fn public(&self) -> BlsPublicKey {
         BlsPublicKey(self.0.sk_to_pk())
     }
 
-    /// Its signature of these bytes; the same one always.
+    /// Signs a message. Deterministic.
     pub fn sign(&self, message: &[u8]) -> BlsSignature {
         BlsSignature(self.0.sign(message, SIGNATURE_SUITE, &[]))
     }
 
-    /// A signature of the own public key, under a suite that signs nothing else.
+    /// Signs the own public key, under a suite that is used for nothing else.
     pub fn prove_possession(&self) -> BlsSignature {
         BlsSignature(self.0.sign(&self.public().to_bytes(), POSSESSION_SUITE, &[]))
     }
@@ -66,14 +67,14 @@ impl std::fmt::Debug for BlsSecretKey {
 pub struct BlsPublicKey(pub(crate) PublicKey);
 
 impl BlsPublicKey {
-    /// Reads 96 compressed bytes and checks the group: about 160 µs, once a key.
+    /// Decodes 96 compressed bytes and checks the group: about 160 µs.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let key = PublicKey::uncompress(bytes).ok()?;
         key.validate().ok()?;
         Some(Self(key))
     }
 
-    /// Compressed, as the genesis lists it.
+    /// Returns the compressed form, as in the genesis.
     pub fn to_bytes(&self) -> [u8; BLS_PUBLIC_KEY_BYTES] {
         self.0.compress()
     }
@@ -90,14 +91,14 @@ impl std::fmt::Debug for BlsPublicKey {
 pub struct BlsSignature(pub(crate) Signature);
 
 impl BlsSignature {
-    /// Reads 48 compressed bytes and checks the group: about 65 µs.
+    /// Decodes 48 compressed bytes and checks the group: about 65 µs.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let signature = Signature::uncompress(bytes).ok()?;
         signature.validate(true).ok()?;
         Some(Self(signature))
     }
 
-    /// Compressed, as it travels.
+    /// Returns the compressed form, as in messages.
     pub fn to_bytes(&self) -> [u8; BLS_SIGNATURE_BYTES] {
         self.0.compress()
     }
@@ -122,14 +123,14 @@ impl BorshDeserialize for BlsSignature {
     }
 }
 
-/// The sum of signatures; `None` for none, or for ones that cancel out.
+/// Returns the sum of signatures; `None` if there are none, or if the sum is the identity.
 pub fn bls_aggregate(signatures: &[BlsSignature]) -> Option<BlsSignature> {
     sum(&signatures.iter().map(|signature| signature.0).collect::<Vec<_>>())
 }
 
-/// The sum of signatures as they travel. Their group is checked once, on the sum, so it says nothing of single ones: a sum that
-/// verifies is a sum of all signers' signatures whatever its parts were, and when it does not, they are looked at one by one.
-/// `None` as for [`bls_aggregate`], and when one is no point at all.
+/// Returns the sum of compressed signatures. The group is checked only for the sum. If the sum verifies, it is the
+/// aggregate of all signers' signatures, even if single parts are invalid. If not, the caller must check the signatures
+/// one by one. Returns `None` as [`bls_aggregate`] does, and if a signature is not a point.
 pub fn bls_combine(signatures: &[[u8; BLS_SIGNATURE_BYTES]]) -> Option<BlsSignature> {
     let point = |bytes: &[u8; BLS_SIGNATURE_BYTES]| Signature::uncompress(bytes).ok();
     sum(&signatures.iter().map(point).collect::<Option<Vec<_>>>()?)
@@ -142,32 +143,33 @@ fn sum(points: &[Signature]) -> Option<BlsSignature> {
     Some(BlsSignature(sum))
 }
 
-/// About 0.9 ms.
+/// Returns whether `signature` is `key`'s signature of the message. Takes about 0.9 ms.
 pub fn bls_verify(key: &BlsPublicKey, message: &[u8], signature: &BlsSignature) -> bool {
     verify_under(SIGNATURE_SUITE, key, message, signature)
 }
 
-/// Whether `signature` is the aggregate of all `keys` over the one message. Only for keys whose possession was proved.
+/// Returns whether `signature` is the aggregate of all `keys` over one message. Only for keys with a proof of
+/// possession.
 pub fn bls_verify_aggregate(keys: &[&BlsPublicKey], message: &[u8], signature: &BlsSignature) -> bool {
     let points: Vec<&PublicKey> = keys.iter().map(|key| &key.0).collect();
-    // No keys are an error; keys that cancel out signed nothing.
+    // An empty list is an error. Keys whose sum is the identity verify nothing.
     AggregatePublicKey::aggregate(&points, false)
         .is_ok_and(|sum| pairing::verify(SIGNATURE_SUITE, &sum.to_public_key(), message, &signature.0))
 }
 
-/// Whether `signature` is the sum of one signature by each key over the message beside it. About 0.5 ms a pair. Only for keys whose
-/// possession was proved.
+/// Returns whether `signature` is the sum of one signature by each key over its message. Takes about 0.5 ms per pair.
+/// Only for keys with a proof of possession.
 pub fn bls_verify_sum(signed: &[(&BlsPublicKey, &[u8])], signature: &BlsSignature) -> bool {
     let signed: Vec<_> = signed.iter().map(|(key, message)| (&key.0, *message)).collect();
     pairing::verify_sum(SIGNATURE_SUITE, &signed, &signature.0)
 }
 
-/// Whether whoever published `key` knows its secret.
+/// Returns whether `proof` shows that the owner of `key` has its secret.
 pub fn verify_possession(key: &BlsPublicKey, proof: &BlsSignature) -> bool {
     verify_under(POSSESSION_SUITE, key, &key.to_bytes(), proof)
 }
 
-/// Both points are in their groups by construction.
+/// The types guarantee that both points are in their groups.
 pub(crate) fn verify_under(suite: &[u8], key: &BlsPublicKey, message: &[u8], signature: &BlsSignature) -> bool {
     pairing::verify(suite, &key.0, message, &signature.0)
 }

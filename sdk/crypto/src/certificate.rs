@@ -1,4 +1,4 @@
-//! Checking commit certificates: what anyone needs to trust a header without trusting who served it.
+//! Verification of commit certificates: allows trust in a header without trust in the server that sent it.
 
 use crate::{
     bls::{BlsPublicKey, BlsSignature, bls_verify_aggregate},
@@ -6,56 +6,56 @@ use crate::{
 };
 use corniche_types::{B256, Certificate, Epoch, FaultModel, Genesis, ValidatorIndex};
 
-/// Why a certificate proves nothing.
+/// Why a certificate is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CertificateError {
-    /// It is of another epoch than the committee.
+    /// Its epoch differs from the committee's.
     #[error("certificate of epoch {found}, committee of epoch {expected}")]
     Epoch {
-        /// The committee's.
+        /// The committee's epoch.
         expected: Epoch,
-        /// The certificate's.
+        /// The certificate's epoch.
         found: Epoch,
     },
-    /// Another committee signed it, or this one on another chain.
+    /// It names another committee, or this committee on another chain.
     #[error("certificate of committee {found}, expected {expected}")]
     Committee {
-        /// Hash of the committee it was held against.
+        /// Hash of the expected committee.
         expected: B256,
-        /// Hash of the one it names.
+        /// Hash in the certificate.
         found: B256,
     },
-    /// It rests on another fault model than the chain does.
+    /// Its fault model differs from the chain's.
     #[error("certificate under the fault model {found:?}, expected {expected:?}")]
     FaultModel {
-        /// The chain's.
+        /// The chain's fault model.
         expected: FaultModel,
-        /// The one it names.
+        /// The certificate's fault model.
         found: FaultModel,
     },
-    /// The bitmap is longer or shorter than the committee, or names somebody who is not in it.
+    /// The bitmap has the wrong length, or names a validator that is not in the committee.
     #[error("signer bitmap is not one for {committee_size} validators")]
     Bitmap {
-        /// How many members the committee has.
+        /// Number of members of the committee.
         committee_size: usize,
     },
-    /// Too few signed.
+    /// Too few validators signed.
     #[error("{signers} signers, a quorum is {quorum}")]
     NoQuorum {
-        /// How many did.
+        /// Number of signers.
         signers: usize,
-        /// How many have to.
+        /// Required number of signers.
         quorum: usize,
     },
-    /// The signature is not a point of the group, or its identity.
+    /// The signature is not a point of the group, or is the identity.
     #[error("aggregate signature is not a point of the group")]
     Malformed,
-    /// The signature is not the sum of the signatures of those whom the bitmap names.
+    /// The signature is not the aggregate of the signers in the bitmap.
     #[error("aggregate signature does not verify")]
     Invalid,
 }
 
-/// Checks one certificate against a committee: the cheap comparisons first, then one pairing (about 1 ms).
+/// Verifies a certificate against a committee: cheap comparisons first, then one pairing (about 1 ms).
 pub fn verify_certificate(
     certificate: &Certificate,
     chain_id: u64,
@@ -70,16 +70,16 @@ pub fn verify_certificate(
     bls_verify_aggregate(&signing_keys, &claim.message, &signature).then_some(()).ok_or(CertificateError::Invalid)
 }
 
-/// What a certificate says: that these validators signed this.
+/// Statement of a certificate: these validators signed this message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateClaim {
-    /// A quorum at least, each one in the committee.
+    /// At least a quorum; all are in the committee.
     pub signers: Vec<ValidatorIndex>,
-    /// The bytes that each of them signed ([`Certificate::signed_bytes`]).
+    /// Bytes that each of them signed ([`Certificate::signed_bytes`]).
     pub message: Vec<u8>,
 }
 
-/// Checks everything about a certificate but its signature.
+/// Checks everything about a certificate except its signature.
 pub fn check_claim(
     certificate: &Certificate,
     chain_id: u64,
@@ -103,7 +103,7 @@ pub fn check_claim(
     Ok(CertificateClaim { signers, message })
 }
 
-/// A committee as far as its certificates are concerned. Parse once, check many.
+/// A committee's data for verifying certificates. Parse once, verify many.
 #[derive(Clone, Debug)]
 pub struct CommitteeKeys {
     chain_id: u64,
@@ -114,7 +114,7 @@ pub struct CommitteeKeys {
 }
 
 impl CommitteeKeys {
-    /// The first committee, proofs of possession checked.
+    /// Returns the first committee; checks proofs of possession.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, GenesisKeyError> {
         Ok(Self {
             chain_id: genesis.chain_id,
@@ -125,12 +125,12 @@ impl CommitteeKeys {
         })
     }
 
-    /// By validator index.
+    /// Returns the keys by validator index.
     pub fn keys(&self) -> &[BlsPublicKey] {
         &self.keys
     }
 
-    /// Whether a quorum of this committee signed it.
+    /// Verifies that a quorum of this committee signed the certificate.
     pub fn verify(&self, certificate: &Certificate) -> Result<(), CertificateError> {
         if certificate.epoch != self.epoch {
             return Err(CertificateError::Epoch { expected: self.epoch, found: certificate.epoch });

@@ -1,12 +1,12 @@
-//! The threshold coin: a BLS signature under a key that nobody holds.
+//! The threshold coin: a BLS signature whose secret key is shared among the validators.
 //!
-//! A dealer (the genesis maker, for now) picks a polynomial of degree threshold − 1 over the scalar field. Its value at 0 is
-//! the secret key, its value at i + 1 is validator i's share. A validator signs the round with its share; any `threshold`
-//! shares interpolate to the signature under the whole key. BLS signatures are unique, so every subset gives the same
-//! bytes, and with fewer shares the signature is as unpredictable as any signature under an unknown key.
+//! A dealer (currently the creator of the genesis) chooses a polynomial of degree threshold − 1 over the scalar field.
+//! Its value at 0 is the secret key; its value at i + 1 is validator i's share. A validator signs the round with its
+//! share. Any `threshold` shares interpolate to the signature of the whole key. BLS signatures are unique, so every
+//! subset gives equal bytes. With fewer shares the signature is as unpredictable as any signature of an unknown key.
 //!
-//! Shares arrive unchecked ([`CoinShare`] is bytes). The cheap order is: [`CoinPublicKeys::combine`], then
-//! [`CoinPublicKeys::verify`] once, and [`CoinPublicKeys::verify_share`] singly only when that fails.
+//! Shares arrive unchecked ([`CoinShare`] is bytes). The cheapest order is [`CoinPublicKeys::combine`], then one
+//! [`CoinPublicKeys::verify`]. Only if that fails, check each share with [`CoinPublicKeys::verify_share`].
 
 use crate::{
     bls::{BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSignature, verify_under},
@@ -22,21 +22,21 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{Bytes, Genesis, ValidatorIndex};
 use std::collections::BTreeMap;
 
-/// The coin's own suite: a share is never a header signature.
+/// The coin has its own suite, so a share can never be a header signature.
 const COIN_SUITE: &[u8] = b"CORNICHE_COIN_BLS12381G1_XMD:SHA-256_SSWU_RO_";
 /// Bits of a scalar.
 const SCALAR_BITS: usize = 255;
 
-/// What a dealer hands out. The dealer must forget it.
+/// The dealer's output. The dealer must erase the shares.
 #[derive(Debug)]
 pub struct CoinDeal {
-    /// For the genesis.
+    /// Public keys for the genesis.
     pub public: CoinPublicKeys,
     /// One per validator, in the committee's order.
     pub shares: Vec<CoinSecretShare>,
 }
 
-/// Deals a coin to `n` validators, of whom any `threshold` reveal it. The same seed deals the same coin. `threshold` must
+/// Deals a coin to `n` validators; any `threshold` of them can reveal it. Deterministic in the seed. `threshold` must
 /// be 1 to `n`.
 pub fn deal_coin(n: usize, threshold: usize, seed: [u8; 32]) -> CoinDeal {
     assert!((1..=n).contains(&threshold) && n <= usize::from(u16::MAX), "{threshold} of {n} is not a threshold");
@@ -56,7 +56,7 @@ fn index(position: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(position).expect("the caller checked that n fits"))
 }
 
-/// Zero is the secret's place.
+/// The value at zero is the secret.
 fn evaluation_point(index: ValidatorIndex) -> u64 {
     u64::from(index.0) + 1
 }
@@ -69,7 +69,7 @@ fn coefficient(seed: &[u8; 32], degree: u64) -> Scalar {
     Scalar::from_uniform(&uniform)
 }
 
-/// One validator's part of the coin's key.
+/// One validator's share of the coin's key.
 #[derive(Clone)]
 pub struct CoinSecretShare {
     index: ValidatorIndex,
@@ -77,22 +77,22 @@ pub struct CoinSecretShare {
 }
 
 impl CoinSecretShare {
-    /// Whose it is.
+    /// Returns the validator's index.
     pub fn index(&self) -> ValidatorIndex {
         self.index
     }
 
-    /// Its share of the coin for this message; the same one always.
+    /// Returns its share of the coin for this message. Deterministic.
     pub fn sign(&self, message: &[u8]) -> CoinShare {
         CoinShare(self.secret.sign(message, COIN_SUITE, &[]).compress())
     }
 
-    /// The validator's index (2 bytes, big endian), then the secret.
+    /// Returns the validator's index (2 bytes, big-endian) and the secret.
     pub fn to_hex(&self) -> String {
         secret::to_hex(&[self.index.0.to_be_bytes().as_slice(), &self.secret.to_bytes()].concat())
     }
 
-    /// Reads what [`Self::to_hex`] wrote.
+    /// Parses the output of [`Self::to_hex`].
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         let bytes: [u8; 34] = secret::from_hex(text)?;
         let index = ValidatorIndex(u16::from_be_bytes([bytes[0], bytes[1]]));
@@ -107,7 +107,7 @@ impl std::fmt::Debug for CoinSecretShare {
     }
 }
 
-/// A share of the coin as it travels: 48 bytes that nobody has looked at.
+/// A share of the coin in messages: 48 bytes, not verified.
 #[derive(Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct CoinShare(pub [u8; BLS_SIGNATURE_BYTES]);
 
@@ -117,11 +117,11 @@ impl std::fmt::Debug for CoinShare {
     }
 }
 
-/// The coin's keys as the genesis lists them.
+/// The coin's public keys, as in the genesis.
 #[derive(Clone)]
 pub struct CoinPublicKeys {
     whole: BlsPublicKey,
-    /// Of `whole`, under which every coin is checked.
+    /// Precomputed lines of `whole`, the key that verifies every coin.
     lines: Lines,
     shares: Vec<BlsPublicKey>,
 }
@@ -131,19 +131,19 @@ impl CoinPublicKeys {
         Self { lines: Lines::of(&whole.0), whole, shares }
     }
 
-    /// `None` when a key is not one. That they belong together is checked by [`crate::verify_genesis`].
+    /// Returns `None` if a key is invalid. [`crate::verify_genesis`] checks that the keys belong together.
     pub fn from_genesis(genesis: &Genesis) -> Option<Self> {
         let whole = BlsPublicKey::from_bytes(&genesis.coin_public_key)?;
         Some(Self::new(whole, genesis.coin_shares.iter().map(|key| BlsPublicKey::from_bytes(key)).collect::<Option<_>>()?))
     }
 
-    /// [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].
+    /// Returns [`Genesis::coin_public_key`] and [`Genesis::coin_shares`].
     pub fn to_genesis(&self) -> (Bytes, Vec<Bytes>) {
         let bytes = |key: &BlsPublicKey| Bytes::copy_from_slice(&key.to_bytes());
         (bytes(&self.whole), self.shares.iter().map(bytes).collect())
     }
 
-    /// Whether this share is validator `index`'s for this message. About 1.1 ms.
+    /// Returns whether this is validator `index`'s share for this message. Takes about 1.1 ms.
     pub fn verify_share(&self, index: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool {
         let (Some(key), Some(signature)) = (self.shares.get(index.as_usize()), BlsSignature::from_bytes(&share.0)) else {
             return false;
@@ -151,8 +151,8 @@ impl CoinPublicKeys {
         verify_under(COIN_SUITE, key, message, &signature)
     }
 
-    /// Interpolates the first `threshold` shares of distinct validators that are points at all. The result is *not* yet
-    /// known to be the coin: that is what [`Self::verify`] says. `None` when there are too few, or the result is no
+    /// Interpolates the first `threshold` shares of distinct validators that are points of the curve. The result is
+    /// *not* verified; use [`Self::verify`]. Returns `None` if there are too few shares, or if the result is not a
     /// signature.
     pub fn combine(&self, threshold: usize, shares: &[(ValidatorIndex, CoinShare)]) -> Option<BlsSignature> {
         let mut chosen = BTreeMap::new();
@@ -160,7 +160,7 @@ impl CoinPublicKeys {
             if chosen.len() == threshold {
                 break;
             }
-            // The group is checked once, on the result.
+            // The group is checked only for the result.
             if let Ok(point) = Signature::uncompress(&share.0) {
                 chosen.entry(*index).or_insert(point);
             }
@@ -177,22 +177,23 @@ impl CoinPublicKeys {
         Some(BlsSignature(sum))
     }
 
-    /// Whether `signature` is the coin for this message. About 0.8 ms.
+    /// Returns whether `signature` is the coin for this message. Takes about 0.8 ms.
     pub fn verify(&self, message: &[u8], signature: &BlsSignature) -> bool {
         pairing::verify_kept(COIN_SUITE, &self.lines, message, &signature.0)
     }
 
-    /// Whether all keys lie on one polynomial of degree exactly `threshold` − 1, with the whole key at 0: that is, whether
-    /// every `threshold` valid shares combine to a valid coin, and no fewer do.
+    /// Returns whether all keys are on one polynomial of degree exactly `threshold` − 1, with the whole key at 0. Then
+    /// any `threshold` valid shares combine to a valid coin, and fewer do not.
     pub(crate) fn is_consistent(&self, threshold: usize) -> bool {
         self.degree_is_below(threshold) && !self.degree_is_below(threshold - 1)
     }
 
-    /// Whether all keys lie on one polynomial of degree below `threshold`.
+    /// Returns whether all keys are on one polynomial of degree below `threshold`.
     ///
-    /// The values of such polynomials at 0..=n form a linear code. A word is in it exactly if it is orthogonal to the dual
-    /// code, whose words are vₓ·g(x) with deg g ≤ n − threshold and vₓ = ∏ 1/(x − y). One word drawn after the keys were
-    /// fixed (its g is a hash of them) catches any other keys, up to the odds of hitting one scalar.
+    /// The values of such polynomials at 0..=n form a linear code. A word belongs to it exactly if it is orthogonal to
+    /// the dual code, whose words are vₓ·g(x) with deg g ≤ n − threshold and vₓ = ∏ 1/(x − y). One random word of the
+    /// dual code, chosen after the keys (g is a hash of them), detects all other keys, except with the probability of
+    /// guessing one scalar.
     fn degree_is_below(&self, threshold: usize) -> bool {
         let n = self.shares.len();
         if !(1..=n).contains(&threshold) {
@@ -220,13 +221,13 @@ impl CoinPublicKeys {
         };
         let scalars: Vec<u8> = (0..=n as u64).flat_map(|x| weight(x).to_le_bytes()).collect();
         let sum = keys.as_slice().mult(&scalars, SCALAR_BITS).to_public_key();
-        // `validate` names the identity before anything else.
+        // `validate` checks for the identity before anything else.
         sum.validate() == Err(blst::BLST_ERROR::BLST_PK_IS_INFINITY)
     }
 }
 
 impl PartialEq for CoinPublicKeys {
-    /// The lines follow from the key.
+    /// The key determines the lines.
     fn eq(&self, other: &Self) -> bool {
         self.whole == other.whole && self.shares == other.shares
     }
@@ -240,14 +241,15 @@ impl std::fmt::Debug for CoinPublicKeys {
     }
 }
 
-/// The sum of points times scalars of so many bits, little endian one after the other; `None` when it is outside of the group, or
-/// its identity.
+/// Returns the sum of points times scalars of `bits` bits each, concatenated little-endian. Returns `None` if the sum
+/// is outside of the group, or the identity.
 fn sum_of(points: &[Signature], scalars: impl Iterator<Item = u8>, bits: usize) -> Option<Signature> {
     let sum = points.mult(&scalars.collect::<Vec<u8>>(), bits).to_signature();
     sum.validate(true).ok().map(|()| sum)
 }
 
-/// The same interpolation in a tenth of the time, for most choices of four validators without a division.
+/// Interpolates like [`sum_of`] with full scalars, in a tenth of the time; for most choices of four validators without
+/// a division.
 fn short_sum(mut points: Vec<Signature>, short: &ShortCoefficients) -> Option<Signature> {
     for (point, _) in points.iter_mut().zip(&short.numerators).filter(|(_, numerator)| **numerator < 0) {
         *point = pairing::negated(point);

@@ -1,55 +1,55 @@
-//! What a certificate makes final: its block and, header by header, every block before it.
+//! Finality: a certificate makes its block final and, header by header, all earlier blocks.
 
 use crate::{CertificateError, CommitteeKeys};
 use corniche_types::{B256, Certificate, Header, header_hash};
 
-/// A block that is final, whoever told of it. It begins as the one that a certificate names and goes down to its parent by each header
-/// that is shown; nothing is asked for here, so that a client of any kind can bring the headers.
+/// A final block, independent of the source of the data. It starts as the block in a certificate and moves to its
+/// parent with each header that it checks. It performs no I/O, so any client can provide the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinalBlock {
     number: u64,
     hash: B256,
 }
 
-/// Why a header is not the one of a final block.
+/// Why a header is not that of a final block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// It hashes to something else.
+    /// The header has another hash.
     #[error("asked for block {expected}, the answer hashes to {found}")]
     Hash {
-        /// The final block.
+        /// Hash of the final block.
         expected: B256,
-        /// What the header hashes to.
+        /// Hash of the header.
         found: B256,
     },
-    /// It is the final block's, and that block says another number of itself than the certificate does.
+    /// The header has the right hash, but its number differs from the certificate's.
     #[error("block {expected} calls itself block {found}")]
     Number {
-        /// By the certificate.
+        /// Number from the certificate.
         expected: u64,
-        /// By the header.
+        /// Number in the header.
         found: u64,
     },
 }
 
 impl FinalBlock {
-    /// The block that a certificate names, once a quorum's signature of it has verified.
+    /// Returns the block in a certificate, after verifying a quorum's signature.
     pub fn certified(committee: &CommitteeKeys, certificate: &Certificate) -> Result<Self, CertificateError> {
         committee.verify(certificate)?;
         Ok(Self { number: certificate.height.0, hash: certificate.header_hash })
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its hash.
+    /// Returns its hash.
     pub fn hash(&self) -> B256 {
         self.hash
     }
 
-    /// Whether this is the block's header. It is hashed here, whatever was claimed of it.
+    /// Checks that this is the block's header. Computes the hash itself.
     pub fn check(&self, header: &Header) -> Result<(), HeaderError> {
         let found = header_hash(header);
         if found != self.hash {
@@ -61,7 +61,7 @@ impl FinalBlock {
         Ok(())
     }
 
-    /// The block's parent, which is as final as the block whose header this is. Block 0 is its own.
+    /// Checks the header and returns the block's parent, which is final too. The parent of block 0 is block 0.
     pub fn parent(self, header: &Header) -> Result<Self, HeaderError> {
         self.check(header)?;
         Ok(match self.number.checked_sub(1) {

@@ -1,4 +1,4 @@
-//! Checking the keys that a genesis lists.
+//! Verification of the keys in a genesis.
 
 use crate::{
     bls::{BlsPublicKey, BlsSignature, verify_possession},
@@ -11,25 +11,25 @@ use std::collections::BTreeSet;
 /// Why the keys in a genesis are refused.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum GenesisKeyError {
-    /// A key that a validator lists.
+    /// A validator's key is invalid.
     #[error("genesis: {field} of validator {validator} {problem}")]
     Validator {
-        /// Its place in the genesis.
+        /// The validator's index.
         validator: ValidatorIndex,
-        /// The key's name there.
+        /// Name of the key's field.
         field: &'static str,
-        /// What is wrong with it.
+        /// Why the key is invalid.
         problem: &'static str,
     },
-    /// The coin's public key or a share of it is not a point of the group, or its identity.
+    /// The coin's public key or a share of it is not a point of the group, or is the identity.
     #[error("genesis: a coin key is not a point of the group")]
     CoinKey,
-    /// The shares are not one a validator, or not such that every quorum of them makes the coin and nothing less does.
+    /// There is not one share per validator, or quorums of shares and only these do not make the coin.
     #[error("genesis: the coin's key shares do not belong to its public key")]
     CoinInconsistent,
 }
 
-/// Checks every key of a genesis: that it is one, that it is nobody else's, that whoever lists a BLS key holds it, and
+/// Checks every key of a genesis: that it is valid and listed once, that each BLS key has a proof of possession, and
 /// that any quorum of coin shares makes the coin.
 pub fn verify_genesis(genesis: &Genesis) -> Result<(), GenesisKeyError> {
     member_keys(genesis)?;
@@ -40,7 +40,7 @@ pub fn verify_genesis(genesis: &Genesis) -> Result<(), GenesisKeyError> {
             if ConsensusPublicKey::parse(key).is_none() {
                 return refuse("is not an ed25519 public key");
             }
-            // Across both columns: a key that serves two purposes signs in two places.
+            // Across both fields: a key must not serve two purposes.
             if !seen.insert(*key) {
                 return refuse("is listed twice");
             }
@@ -52,7 +52,7 @@ pub fn verify_genesis(genesis: &Genesis) -> Result<(), GenesisKeyError> {
     (complete && coin.is_consistent(threshold)).then_some(()).ok_or(GenesisKeyError::CoinInconsistent)
 }
 
-/// The validators' BLS keys in order, each with its possession proved, no two equal.
+/// Returns the validators' BLS keys in order; checks proofs of possession and that all keys differ.
 pub(crate) fn member_keys(genesis: &Genesis) -> Result<Vec<BlsPublicKey>, GenesisKeyError> {
     let mut seen = BTreeSet::new();
     let mut keys = Vec::with_capacity(genesis.validators.len());

@@ -1,16 +1,18 @@
-//! Every signature in Corniche: what is signed, how it is checked, and the types that say it was checked.
+//! All signatures in Corniche: the signed data, its verification, and types for verified data.
 //!
-//! - **Users** sign transactions with secp256k1; `VerifiedTransaction` is one whose sender is known (feature `transactions`, on by default).
-//! - **Validators** sign engine messages with ed25519; [`Signed`] becomes [`Verified`] in one function, under a [`Domain`].
-//! - **Validators** sign headers with BLS12-381 (min_sig: 48-byte signatures, 96-byte keys); a quorum's aggregate is a
-//!   certificate, checked with [`verify_certificate`] or [`CommitteeKeys`]; what it makes final is a [`FinalBlock`].
-//! - **The threshold coin** is a BLS signature whose key was shared among the validators ([`deal_coin`]).
+//! - **Users** sign transactions with secp256k1. `VerifiedTransaction` is a transaction with a known sender (feature
+//!   `transactions`, enabled by default).
+//! - **Validators** sign engine messages with ed25519. A single function turns [`Signed`] into [`Verified`], under a
+//!   [`Domain`].
+//! - **Validators** sign headers with BLS12-381 (min_sig: 48-byte signatures, 96-byte keys). A quorum's aggregate is a
+//!   certificate, verified with [`verify_certificate`] or [`CommitteeKeys`]. It makes a [`FinalBlock`].
+//! - **The threshold coin** is a BLS signature whose key is shared among the validators ([`deal_coin`]).
 //!
-//! What always holds: a public key or signature that has been parsed is in its prime-order group and is not the identity;
-//! everything validators sign begins with a tag, the chain id, the epoch and the committee's hash, so that no signature can
-//! be shown again elsewhere; secrets are erased when dropped and never printed.
+//! Invariants: a parsed public key or signature is in its prime-order group and is not the identity. Everything that
+//! validators sign starts with a tag, the chain id, the epoch and the committee's hash, so no signature can be replayed
+//! in another context. Secrets are erased when they are dropped, and are never printed.
 //!
-//! Use this crate through those types. It offers no raw curve arithmetic, and `recover` exists for the precompile only.
+//! Use this crate through these types. It provides no raw curve arithmetic; `recover` exists only for the precompile.
 
 #![warn(missing_docs)]
 
@@ -41,7 +43,7 @@ pub use transaction::{EthereumKey, SignatureError, VerifiedTransaction, allow_im
 
 use corniche_types::B256;
 
-/// blake3: the hash of everything that is not Ethereum's (batches, engine messages).
+/// Hashes with blake3, the hash function for everything that is not Ethereum's (batches, engine messages).
 pub fn digest(bytes: &[u8]) -> B256 {
     B256::new(*blake3::hash(bytes).as_bytes())
 }

@@ -1,10 +1,11 @@
-//! The one check behind every BLS signature: e(H(message), key) = e(signature, generator).
+//! The equation behind every BLS signature: e(H(message), key) = e(signature, generator).
 //!
-//! blst's own way treats all points as unknown. Here the points of G2 that stay the same have their part of the Miller loop, the
-//! [`Lines`], computed once: the generator always, and a key that a great deal is checked under. It is the same equation, and the
-//! tests hold it to blst's answer.
+//! blst treats all points as unknown. Here the Miller loop's part for constant points of G2, the [`Lines`], is computed
+//! once: for the generator, and for a key that is used often. The equation does not change, and tests compare the
+//! results with blst's.
 
-// Every call passes references to initialised fixed-size values that outlive it; lengths are those of the slices beside them.
+// Every call passes references to initialised fixed-size values that outlive it. Lengths are those of the slices passed
+// with them.
 #![allow(unsafe_code)]
 
 use blst::{
@@ -15,10 +16,10 @@ use blst::{
 };
 use std::sync::{Arc, OnceLock};
 
-/// Steps of the Miller loop of BLS12-381, for which blst keeps a line each.
+/// Steps of the Miller loop of BLS12-381; blst stores one line per step.
 const LINES: usize = 68;
 
-/// What a Miller loop needs of a point of G2: 19 KiB, and a quarter of its work.
+/// Precomputed Miller loop lines of a point of G2: 19 KiB, and a quarter of the loop's work.
 #[derive(Clone)]
 pub(crate) struct Lines(Arc<[blst_fp6; LINES]>);
 
@@ -48,20 +49,20 @@ impl Lines {
     }
 }
 
-/// Whether `signature` is `key`'s of the message under this suite. A key that is the identity signed nothing. Both points must be in
-/// their groups, and the signature must not be the identity.
+/// Returns whether `signature` is `key`'s signature of the message under this suite. The identity as a key verifies
+/// nothing. Both points must be in their groups, and the signature must not be the identity.
 pub(crate) fn verify(suite: &[u8], key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
     paired(suite, key, message).is_some_and(|signed| is_signed(&signed, signature))
 }
 
-/// Whether `signature` is the sum of a signature of each key's of the message beside it. None at all signed nothing.
+/// Returns whether `signature` is the sum of one signature by each key of its message. An empty list verifies nothing.
 pub(crate) fn verify_sum(suite: &[u8], signed: &[(&PublicKey, &[u8])], signature: &Signature) -> bool {
     let paired: Option<Vec<_>> = signed.iter().map(|(key, message)| paired(suite, key, message)).collect();
     let product = paired.and_then(|paired| paired.into_iter().reduce(|one, other| one * other));
     product.is_some_and(|product| is_signed(&product, signature))
 }
 
-/// `None` for the key that is the identity.
+/// Returns `None` if the key is the identity.
 fn paired(suite: &[u8], key: &PublicKey, message: &[u8]) -> Option<blst_fp12> {
     let key: &blst_p2_affine = key.into();
     // SAFETY: one point.
@@ -74,12 +75,12 @@ fn paired(suite: &[u8], key: &PublicKey, message: &[u8]) -> Option<blst_fp12> {
     Some(signed)
 }
 
-/// The same for a key whose lines were kept. The key must not be the identity.
+/// Like [`verify`], for a key with precomputed lines. The key must not be the identity.
 pub(crate) fn verify_kept(suite: &[u8], key: &Lines, message: &[u8], signature: &Signature) -> bool {
     is_signed(&key.miller_loop(&hash(suite, message)), signature)
 }
 
-/// The point that cancels this one out.
+/// Returns the inverse of the point.
 pub(crate) fn negated(point: &Signature) -> Signature {
     let mut negated: blst_p1_affine = *<&blst_p1_affine>::from(point);
     let y = negated.y;
@@ -139,7 +140,7 @@ mod tests {
         let identity = blst_p2_affine::default().into();
         let signature = key(1).sign(b"header", SUITE, &[]);
         assert!(!verify(SUITE, &identity, b"header", &signature));
-        // Not even what everybody can make: e(H, 0) = e(0, g).
+        // Not even for the signature that anyone can compute: e(H, 0) = e(0, g).
         assert!(!verify(SUITE, &identity, b"header", &blst_p1_affine::default().into()));
     }
 }

@@ -1,4 +1,5 @@
-//! Arithmetic modulo the order of BLS12-381's groups: what Shamir sharing needs and blst offers only through C.
+//! Arithmetic modulo the order of BLS12-381's groups, for Shamir sharing. blst provides it only through its C
+//! interface.
 
 // Every call passes references to initialised fixed-size values that outlive it, and no length.
 #![allow(unsafe_code)]
@@ -20,12 +21,12 @@ impl Scalar {
         Self(out)
     }
 
-    /// Reduces 512 uniform bits, so that the result is uniform up to 2⁻²⁵⁶.
+    /// Reduces 512 uniform bits, so the result is uniform up to 2⁻²⁵⁶.
     pub(crate) fn from_uniform(bytes: &[u8; 64]) -> Self {
         let mut scalar = blst_scalar::default();
         let mut out = blst_fr::default();
-        // SAFETY: the length is that of the array. The result of the first call says whether the scalar is non-zero;
-        // zero is as good an element as any other.
+        // SAFETY: the length is that of the array. The result of the first call only tells whether the scalar is
+        // non-zero; zero is a valid element.
         unsafe {
             blst_scalar_from_be_bytes(&mut scalar, bytes.as_ptr(), bytes.len());
             blst_fr_from_scalar(&mut out, &scalar);
@@ -54,7 +55,7 @@ impl Scalar {
         Self(out)
     }
 
-    /// Zero for zero. Not constant time: for public values.
+    /// Returns the inverse; zero for zero. Not constant time: use only for public values.
     pub(crate) fn inverse(self) -> Self {
         let mut out = blst_fr::default();
         // SAFETY: two field elements.
@@ -62,7 +63,7 @@ impl Scalar {
         Self(out)
     }
 
-    /// Little endian, as blst's multi-scalar multiplication reads it.
+    /// Returns the little-endian form for blst's multi-scalar multiplication.
     pub(crate) fn to_le_bytes(self) -> [u8; 32] {
         let mut scalar = blst_scalar::default();
         let mut out = [0u8; 32];
@@ -81,8 +82,8 @@ impl Scalar {
     }
 }
 
-/// The value at zero of a polynomial known at `points` is the sum of its values times these coefficients. The points must
-/// be distinct and not zero.
+/// Returns coefficients for interpolation at zero: the value of a polynomial at zero is the sum of its values at
+/// `points` times these. The points must be distinct and non-zero.
 pub(crate) fn lagrange_at_zero(points: &[u64]) -> Vec<Scalar> {
     let points: Vec<Scalar> = points.iter().map(|&point| Scalar::from_u64(point)).collect();
     let coefficient = |i: usize| {
@@ -98,8 +99,8 @@ pub(crate) fn lagrange_at_zero(points: &[u64]) -> Vec<Scalar> {
     (0..points.len()).map(coefficient).collect()
 }
 
-/// [`lagrange_at_zero`] as integers: the sum of the values times `numerators` is `denominator` times the value at zero. Among
-/// neighbours these are a few bits long, where the same modulo the order has 255.
+/// [`lagrange_at_zero`] as integers: the sum of the values times `numerators` equals `denominator` times the value at
+/// zero. For neighbouring points they have only a few bits, while the modular coefficients have 255.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShortCoefficients {
     pub numerators: Vec<i64>,
@@ -107,7 +108,7 @@ pub(crate) struct ShortCoefficients {
 }
 
 impl ShortCoefficients {
-    /// `None` when one of the numbers would not fit, as for large committees.
+    /// Returns `None` if a number would overflow, as for large committees.
     pub(crate) fn at_zero(points: &[u64]) -> Option<Self> {
         let points: Vec<i128> = points.iter().map(|&point| i128::from(point)).collect();
         let fraction = |i: usize| {
@@ -127,7 +128,7 @@ impl ShortCoefficients {
     }
 }
 
-/// Of two numbers, not both zero.
+/// Returns the greatest common divisor of two numbers that are not both zero.
 fn greatest_divisor(a: i128, b: i128) -> i128 {
     let (mut a, mut b) = (a.abs(), b.abs());
     while b != 0 {
@@ -136,7 +137,7 @@ fn greatest_divisor(a: i128, b: i128) -> i128 {
     a
 }
 
-/// The polynomial's value at `x`, lowest coefficient first.
+/// Evaluates the polynomial at `x`; the lowest coefficient comes first.
 pub(crate) fn evaluate(coefficients: &[Scalar], x: u64) -> Scalar {
     let x = Scalar::from_u64(x);
     coefficients.iter().rev().fold(Scalar::from_u64(0), |value, &coefficient| value.mul(x).add(coefficient))

@@ -1,14 +1,14 @@
-//! Secrets as text: lower-case hexadecimal, as key files hold them.
+//! Secrets as text: lower-case hexadecimal, as in key files.
 
 use alloy_primitives::hex;
 
-/// Why text is not a key. Never repeats the text.
+/// Why a text is not a key. Never contains the text.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SecretError {
-    /// Not exactly so many bytes of hexadecimal.
+    /// Not hexadecimal of exactly this length.
     #[error("a secret key is {bytes} bytes of hexadecimal")]
     Encoding {
-        /// How many a key of this kind has.
+        /// Number of bytes of this kind of key.
         bytes: usize,
     },
     /// Zero, or not below the group order.
@@ -16,7 +16,7 @@ pub enum SecretError {
     OutOfRange,
 }
 
-/// Reads exactly `N` bytes, with or without `0x`, surrounding white space ignored.
+/// Parses exactly `N` bytes, with or without `0x`. Ignores surrounding white space.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Result<[u8; N], SecretError> {
     hex::decode_to_array(text.trim()).map_err(|_| SecretError::Encoding { bytes: N })
 }

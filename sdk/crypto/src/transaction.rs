@@ -1,4 +1,4 @@
-//! Transactions whose sender is known, and the keys that sign them.
+//! Transactions with known senders, and users' keys.
 
 use crate::secret::{self, SecretError};
 use alloy_consensus::{SignableTransaction, Signed as AlloySigned, TxEnvelope};
@@ -14,7 +14,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Half the order of secp256k1, rounded down: the largest `s` a transaction may carry (EIP-2).
+/// Half the order of secp256k1, rounded down: the maximum `s` of a transaction (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0_U256);
 
 /// A transaction for this chain with a valid signature. Cheap to clone.
@@ -28,30 +28,30 @@ struct Inner {
     is_impersonated: bool,
 }
 
-/// Why a transaction's signature is refused. Worded as geth words it, because wallets match the phrases.
+/// Why a transaction's signature is refused. The texts are geth's, because wallets match them.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SignatureError {
     /// Signed for another chain.
     #[error("invalid chain id for signer: have {have} want {want}")]
     InvalidChainId {
-        /// The transaction's.
+        /// The transaction's chain id.
         have: u64,
-        /// This chain's.
+        /// This chain's id.
         want: u64,
     },
     /// A legacy transaction that could be replayed on any chain.
     #[error("only replay-protected (EIP-155) transactions allowed over RPC")]
     Unprotected,
-    /// The malleable twin of a signature (EIP-2).
+    /// `s` is in the upper half: the malleable counterpart of a valid signature (EIP-2).
     #[error("invalid transaction v, r, s values: s is above half of the curve's order")]
     HighS,
-    /// No public key fits.
+    /// No public key matches.
     #[error("invalid transaction v, r, s values")]
     Invalid,
 }
 
 impl VerifiedTransaction {
-    /// Checks chain id, replay protection and signature, the cheap ones first. Costs about 35 µs.
+    /// Checks chain id, replay protection and signature, cheap checks first. Takes about 35 µs.
     pub fn verify(transaction: Transaction, chain_id: u64) -> Result<Self, SignatureError> {
         match transaction.chain_id() {
             None => return Err(SignatureError::Unprotected),
@@ -70,9 +70,9 @@ impl VerifiedTransaction {
         Ok(Self(Arc::new(Inner { transaction, sender, is_impersonated })))
     }
 
-    /// The same answer without checking a signature twice: `known` gives what was verified before under a hash, if anything.
-    /// It is a hint only. What it gives counts when it has the very same bytes and is for this chain; everything else is
-    /// checked as if it had given nothing.
+    /// Like [`Self::verify`], but does not verify a signature twice: `known` returns an earlier result by hash, if any.
+    /// It is a hint only. Its result is used only if it has exactly these bytes and is for this chain; otherwise the
+    /// transaction is verified.
     pub fn verify_once(
         transaction: Transaction,
         chain_id: u64,
@@ -85,29 +85,30 @@ impl VerifiedTransaction {
         }
     }
 
-    /// What was signed.
+    /// Returns the signed transaction.
     pub fn transaction(&self) -> &Transaction {
         &self.0.transaction
     }
 
-    /// Whose key signed it.
+    /// Returns the signer's address.
     pub fn sender(&self) -> Address {
         self.0.sender
     }
 
-    /// Whether nobody signed it and a development chain takes it all the same ([`impersonate`]). Such a sender may have code: what
-    /// EIP-3607 guards against is a key that was found for a contract's address, and here is none.
+    /// Returns whether the transaction has no signature and is accepted because this is a development chain
+    /// ([`impersonate`]). Such a sender may have code: EIP-3607 protects against a key for a contract's address, and
+    /// here is no key.
     pub fn is_impersonated(&self) -> bool {
         self.0.is_impersonated
     }
 
-    /// keccak-256 of the raw bytes.
+    /// Returns keccak-256 of the raw bytes.
     pub fn hash(&self) -> B256 {
         self.0.transaction.hash()
     }
 }
 
-/// Derefs to the transaction, so that `tx.nonce()` reads as it does on a [`Transaction`].
+/// Derefs to the transaction, so `tx.nonce()` works as on a [`Transaction`].
 impl std::ops::Deref for VerifiedTransaction {
     type Target = Transaction;
 
@@ -118,20 +119,21 @@ impl std::ops::Deref for VerifiedTransaction {
 
 // ---- impersonation on development chains -------------------------------------------------------------------------------
 
-/// What stands in the place of a signature before the sender's address: `r` and the start of `s`. No point of the curve has
-/// this `r` as its first coordinate, so no signature looks like that; and it is as long as one.
+/// Prefix of a sender's address in the place of a signature: `r`, and the start of `s`. No point of the curve has this
+/// `r` as its x coordinate, so it can never be a signature. Its length is that of a signature.
 const IMPERSONATED: u8 = 0x55;
-/// Whether this process runs a development chain. For the whole process, because everybody who reads a transaction, from
-/// admission to a trace, has to come to the same sender; a process runs one chain.
+/// True if this process runs a development chain. Global, because all readers of a transaction, from admission to a
+/// trace, must determine the same sender. A process runs one chain.
 static IMPERSONATION_ALLOWED: AtomicBool = AtomicBool::new(false);
 
-/// From now on this process takes transactions that [`impersonate`] made. For development chains only: anybody can make them.
+/// Makes this process accept transactions of [`impersonate`]. For development chains only: anyone can create such
+/// transactions.
 pub fn allow_impersonation() {
     IMPERSONATION_ALLOWED.store(true, Ordering::Relaxed);
 }
 
-/// A transaction without a signature that names its sender in the place of one. Everywhere but on a development chain its
-/// signature is invalid.
+/// Creates a transaction that names its sender in place of a signature. The signature is invalid except on a
+/// development chain.
 pub fn impersonate<T>(transaction: T, sender: Address) -> Bytes
 where
     T: SignableTransaction<Signature>,
@@ -158,7 +160,7 @@ impl PartialEq for VerifiedTransaction {
 
 impl Eq for VerifiedTransaction {}
 
-/// The address whose key made this signature of `hash`; also for a high `s`, as Ethereum's precompile has it.
+/// Recovers the signer's address from a signature of `hash`. Accepts a high `s`, like Ethereum's precompile.
 pub fn recover(hash: B256, r: U256, s: U256, odd_y: bool) -> Option<Address> {
     let mut compact = [0u8; 64];
     compact[..32].copy_from_slice(&r.to_be_bytes::<32>());
@@ -170,7 +172,7 @@ pub fn recover(hash: B256, r: U256, s: U256, odd_y: bool) -> Option<Address> {
 }
 
 fn address_of(key: &PublicKey) -> Address {
-    // The first byte of the uncompressed form is the constant 4.
+    // Skips the first byte of the uncompressed form, which is the constant 4.
     Address::from_slice(&keccak256(&key.serialize_uncompressed()[1..])[12..])
 }
 
@@ -179,27 +181,27 @@ fn address_of(key: &PublicKey) -> Address {
 pub struct EthereumKey(SecretKey);
 
 impl EthereumKey {
-    /// Refuses zero and numbers not below the order of secp256k1.
+    /// Creates a key. Refuses zero and numbers not below the order of secp256k1.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, SecretError> {
         SecretKey::from_secret_bytes(*bytes).map(Self).map_err(|_| SecretError::OutOfRange)
     }
 
-    /// Reads what [`Self::to_hex`] wrote, and the keys of other wallets: 32 bytes, with or without `0x`.
+    /// Parses the output of [`Self::to_hex`], and keys of other wallets: 32 bytes, with or without `0x`.
     pub fn from_hex(text: &str) -> Result<Self, SecretError> {
         Self::from_bytes(&secret::from_hex(text)?)
     }
 
-    /// The secret itself, for a key file or the list of funded development accounts.
+    /// Returns the secret, for a key file or the list of funded development accounts.
     pub fn to_hex(&self) -> String {
         secret::to_hex(&self.0.to_secret_bytes())
     }
 
-    /// The account that it signs for: the last 20 bytes of the public key's keccak-256.
+    /// Returns the account of this key: the last 20 bytes of the public key's keccak-256.
     pub fn address(&self) -> Address {
         address_of(&self.0.public_key())
     }
 
-    /// Deterministic (RFC 6979), low-s.
+    /// Signs a hash. Deterministic (RFC 6979), low-s.
     pub fn sign_hash(&self, hash: B256) -> Signature {
         let signature = RecoverableSignature::sign_ecdsa_recoverable(Message::from_digest(hash.0), &self.0);
         let (recovery_id, compact) = signature.serialize_compact();

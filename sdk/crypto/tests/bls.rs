@@ -1,4 +1,4 @@
-//! BLS: encodings, aggregation, and the attack that proofs of possession are for.
+//! BLS: encodings, aggregation, and the rogue key attack that proofs of possession prevent.
 
 #[path = "common/points.rs"]
 mod points;
@@ -54,12 +54,12 @@ fn what_is_combined_unchecked_verifies_only_as_the_sum_of_all_signatures() {
     assert_eq!(holds(&good), sum);
     let of_another = key(3).sign(b"another").to_bytes();
     let identity = std::array::from_fn(|byte| if byte == 0 { 0xc0 } else { 0 });
-    // A pairing does not see what `torsion` adds, and the bytes would be another signature of the same.
+    // A pairing does not detect the added `torsion`, and the bytes would be another signature of the message.
     let twisted = plus(&good[2], &torsion());
     for bad in [of_another, good[1], off_group(), twisted, [0xab; 48], identity] {
         assert_eq!(holds(&[good[0], good[1], bad]), None, "{bad:?}");
     }
-    // Two that lie in opposite directions, even outside of the group, have made together what they owed.
+    // Two points whose errors cancel out, even outside of the group, have a valid sum.
     let mut back = off_group();
     back[0] ^= 0x20; // the sign of y
     let liars = [plus(&good[0], &off_group()), plus(&good[1], &back)];
@@ -70,7 +70,7 @@ fn what_is_combined_unchecked_verifies_only_as_the_sum_of_all_signatures() {
 
 #[test]
 fn a_rogue_key_would_forge_and_cannot_prove_possession() {
-    // key(1) − victim: an aggregate with the victim's key is key(1), whatever the victim signs.
+    // key(1) − victim: its aggregate with the victim's key is key(1), independent of the victim's signatures.
     let victim = key(2).public();
     let mut rogue = AggregatePublicKey::from_public_key(&PublicKey::uncompress(&key(1).public().to_bytes()).unwrap());
     let subtracted = AggregatePublicKey::from_public_key(&PublicKey::uncompress(&victim.to_bytes()).unwrap());
@@ -78,7 +78,7 @@ fn a_rogue_key_would_forge_and_cannot_prove_possession() {
     let rogue = BlsPublicKey::from_bytes(&rogue.to_public_key().compress()).unwrap();
     let forged = key(1).sign(b"header");
     assert!(bls_verify_aggregate(&[&victim, &rogue], b"header", &forged), "the victim never signed this");
-    // What the attacker can sign with: its own key, or the victim's proof.
+    // All proofs that the attacker can make or copy: with its own key, or the victim's proof.
     for proof in [key(1).prove_possession(), key(2).prove_possession(), key(1).sign(&rogue.to_bytes())] {
         assert!(!verify_possession(&rogue, &proof));
     }

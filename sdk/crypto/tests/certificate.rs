@@ -1,4 +1,4 @@
-//! Certificates: what a light client refuses.
+//! Certificates that a light client refuses.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The threshold coin: who can toss it, and that everyone sees the same side.
+//! The threshold coin: sets of shares that can reveal it, and that all of them reveal the same value.
 
 #[path = "common/points.rs"]
 mod points;
@@ -28,10 +28,10 @@ fn one_share_too_few_makes_nothing() {
     let deal = deal_coin(4, 3, [1; 32]);
     let two = shares_of(&deal, &[1, 2], b"round");
     assert_eq!(deal.public.combine(3, &two), None);
-    // Ignoring the threshold gives a point, and it is not the coin.
+    // Combining fewer shares gives a point, but not the coin.
     let lower = deal.public.combine(2, &two).unwrap();
     assert!(!deal.public.verify(b"round", &lower));
-    // The same share twice is one share, whatever it is called.
+    // One share counts once, even under different indexes.
     let twice = [two.clone(), two[..1].to_vec()].concat();
     assert_eq!(deal.public.combine(3, &twice), None);
     let renamed = [two.clone(), vec![(ValidatorIndex(3), two[0].1)]].concat();
@@ -75,7 +75,7 @@ fn bytes_that_are_no_point_are_passed_over() {
 #[test]
 fn shares_that_are_points_outside_of_the_group_make_no_coin() {
     let deal = deal_coin(4, 3, [1; 32]);
-    // The last one's coefficient is one, so that nothing of what is added goes away by itself. A pairing does not see `torsion`.
+    // The last coefficient is one, so no added error disappears. A pairing does not detect `torsion`.
     let true_share = deal.shares[2].sign(b"round").0;
     for bad in [off_group(), plus(&true_share, &off_group()), plus(&true_share, &torsion())] {
         let mut shares = shares_of(&deal, &[0, 1], b"round");

@@ -1,10 +1,10 @@
-//! Frozen bytes. A change here is a new protocol version: nodes of before and after would not understand each other.
+//! Frozen encodings. A change is a new protocol version: old and new nodes could not communicate.
 
 use alloy_primitives::hex;
 use corniche_crypto::{BlsSecretKey, ConsensusKey, Domain, Signed, deal_coin};
 use corniche_types::{B256, Epoch, wire};
 
-/// What the fixture should be, in a failing test's output.
+/// On a failure, prints the new fixture.
 #[track_caller]
 fn frozen(name: &str, bytes: &[u8], expected: &str) {
     assert_eq!(hex::encode(bytes), expected, "{name} changed");
@@ -85,7 +85,7 @@ fn the_dealt_coin() {
 
 #[test]
 fn the_digest_is_blake3() {
-    // The empty input's hash as published with blake3.
+    // The hash of the empty input, from blake3's specification.
     frozen(
         "blake3",
         corniche_crypto::digest(b"").as_slice(),

@@ -1,4 +1,4 @@
-//! The keys of a genesis: each way they can be wrong.
+//! Invalid keys in a genesis.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn sound_keys_pass_at_every_small_size() {
 
 #[test]
 fn keys_must_be_keys_and_nobody_elses() {
-    // The identity: it would verify signatures of any message.
+    // The identity would verify signatures of any message.
     let identity = B256::with_last_byte(1);
     let identity = B256::new(std::array::from_fn(|i| identity[31 - i]));
     assert!(of_validator(1, "consensus_key")(&refused(|g| g.validators[1].consensus_key = identity)));
@@ -55,7 +55,7 @@ fn coin_keys_must_belong_together_under_the_quorum() {
     assert_eq!(refused(|g| g.coin_shares[3] = g.coin_public_key.clone()), GenesisKeyError::CoinInconsistent);
     assert_eq!(refused(|g| g.coin_public_key = g.coin_shares[0].clone()), GenesisKeyError::CoinInconsistent);
     assert_eq!(refused(|g| drop(g.coin_shares.pop())), GenesisKeyError::CoinInconsistent);
-    // A higher threshold than the quorum: no quorum could toss it.
+    // A threshold above the quorum: no quorum could reveal the coin.
     let too_high = refused(|g| (g.coin_public_key, g.coin_shares) = deal_coin(4, 4, [9; 32]).public.to_genesis());
     assert_eq!(too_high, GenesisKeyError::CoinInconsistent);
 }

@@ -1,4 +1,4 @@
-//! Who is impersonated where. A process of its own, because it is allowed for a process.
+//! Impersonation. In its own process, because it is permitted per process.
 
 use alloy_consensus::TxEip1559;
 use corniche_crypto::{EthereumKey, SignatureError, VerifiedTransaction, allow_impersonation, impersonate, recover};

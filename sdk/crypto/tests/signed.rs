@@ -1,4 +1,4 @@
-//! Engine messages: a signature holds for one payload, one key and one domain.
+//! Engine messages: a signature is valid for one payload, one key and one domain.
 
 use corniche_crypto::{ConsensusKey, ConsensusPublicKey, Domain, SignatureInvalid, Signed};
 use corniche_types::{B256, Epoch, wire};
@@ -75,7 +75,7 @@ proptest! {
         let signed = Signed::sign(payload, &key, &domain());
         let mut bytes = wire::encode(&signed);
         prop_assert!(signed.verify(&key.public_key(), &domain()).is_ok());
-        // Not the version byte.
+        // Any bit except in the version byte.
         let bit = 8 + bit.index((bytes.len() - 1) * 8);
         bytes[bit / 8] ^= 1 << (bit % 8);
         if let Ok(changed) = wire::decode::<Signed<Vec<u8>>>(&bytes) {

@@ -1,4 +1,4 @@
-//! Senders of transactions: published vectors, then everything that must be refused.
+//! Senders of transactions: published vectors, then invalid transactions.
 
 use alloy_consensus::{TxEip1559, TxEip2930, TxLegacy};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, address, b256, hex, keccak256, uint};
@@ -42,12 +42,12 @@ fn eip1559(chain_id: u64) -> TxEip1559 {
     }
 }
 
-/// Whatever is said to be known, the answer is what checking says, and never another transaction.
+/// The result never depends on `known`, and never is another transaction.
 #[test]
 fn what_is_said_to_be_known_never_makes_another_transaction_valid() {
     let decode = |raw: &Bytes| Transaction::decode(raw.clone()).expect("it decodes");
     let signed = key(1).sign(eip1559(7));
-    // The last byte belongs to `s`; another one is another sender, or none.
+    // The last byte belongs to `s`; a change of it gives another sender, or none.
     let tampered = |byte: usize| {
         let mut raw = signed.to_vec();
         raw[byte] ^= 1;
@@ -159,7 +159,7 @@ fn the_malleable_twin_of_a_signature_is_refused() {
     let hash = alloy_consensus::SignableTransaction::signature_hash(&transaction);
     let signature = key(1).sign_hash(hash);
     let twin = Signature::new(signature.r(), ORDER - signature.s(), !signature.v());
-    // It does recover to the same signer: only the rule keeps a second hash of the same transaction out.
+    // It recovers to the same signer: only this rule prevents a second hash of the same transaction.
     assert_eq!(recover(hash, twin.r(), twin.s(), twin.v()), Some(key(1).address()));
     assert_eq!(verify(&encoded(transaction, twin), 1).unwrap_err(), SignatureError::HighS);
 }
@@ -206,7 +206,7 @@ proptest! {
         prop_assert_eq!(EthereumKey::from_hex(&key.to_hex()).unwrap().address(), key.address());
     }
 
-    /// Whatever one bit of the bytes is turned, the result is refused or is somebody else's transaction.
+    /// After a flip of any bit, the transaction is refused or has another sender.
     #[test]
     fn a_changed_bit_never_keeps_the_sender(bit in 0usize..100 * 8) {
         let key = key(9);

@@ -1,22 +1,22 @@
-//! An account as the state holds it.
+//! Accounts in the state.
 
 use crate::{B256, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
 
-/// keccak-256 of nothing: the code hash of an account without code.
+/// keccak-256 of the empty string: the code hash of an account without code.
 pub const KECCAK_EMPTY: B256 = alloy_primitives::KECCAK256_EMPTY;
 
-/// Version of the host interface that code is deployed under now: `vm_hooks`.
+/// Version of the host interface for newly deployed code: `vm_hooks`.
 pub const ABI_VERSION: u8 = 1;
 
-/// One account. An account that would equal `Account::default()` does not exist (EIP-161).
+/// One account. An account equal to `Account::default()` does not exist (EIP-161).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Account {
-    /// Of its next transaction; of a contract, one more than it has created.
+    /// Nonce of the next transaction; for a contract, one more than its number of creations.
     pub nonce: u64,
-    /// Wei.
+    /// Balance in wei.
     pub balance: U256,
-    /// keccak-256 of its code; [`KECCAK_EMPTY`] without.
+    /// keccak-256 of the code; [`KECCAK_EMPTY`] without code.
     pub code_hash: B256,
     /// Version of the host interface the code was deployed under; 0 without code, 1 is `vm_hooks`.
     pub abi_version: u8,
@@ -32,17 +32,18 @@ impl Default for Account {
 }
 
 impl Account {
-    /// Whether it is a contract.
+    /// Returns whether the account is a contract.
     pub fn has_code(&self) -> bool {
         self.code_hash != KECCAK_EMPTY
     }
 
-    /// Nothing worth storing: such an account does not exist (EIP-161).
+    /// Returns whether nonce, balance and code are empty: such an account does not exist (EIP-161).
     pub fn is_empty(&self) -> bool {
         self.nonce == 0 && self.balance.is_zero() && !self.has_code()
     }
 
-    /// With wei brought in. Supply is bounded by the genesis, so the sum fits; a genesis that hands out more than 2^256 wei saturates.
+    /// Returns the account with wei added. The genesis bounds the supply, so the sum fits; if a genesis distributes
+    /// more than 2^256 wei, it saturates.
     #[must_use]
     pub fn credited(self, wei: U256) -> Self {
         Self { balance: self.balance.saturating_add(wei), ..self }

@@ -6,45 +6,45 @@ use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Decodable;
 use borsh::{BorshDeserialize, BorshSerialize};
 
-/// One ordered transaction as it came out of a batch, valid or not.
+/// One ordered transaction from a batch, valid or not.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct OrderedTransaction {
     /// Author of the batch: the tip goes to this validator's fee address.
     pub author: ValidatorIndex,
-    /// Its bytes as they stood in the batch.
+    /// The transaction's bytes in the batch.
     pub raw: Bytes,
 }
 
-/// All that a full node needs to re-execute a block, and all that is stored of it besides results.
+/// Everything that a full node needs to re-execute a block, and that is stored of it apart from results.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Block {
-    /// Ethereum's, as London has it; what is hashed and certified.
+    /// Ethereum's header as of London; it is hashed and certified.
     #[borsh(serialize_with = "serialize_header", deserialize_with = "deserialize_header")]
     pub header: Header,
-    /// How it came to be; its hash is the header's `extraData`.
+    /// Record of the block's ordering; its hash is the header's `extraData`.
     pub ordering: OrderingRecord,
-    /// Every ordered transaction, skipped ones included, in order.
+    /// Every ordered transaction, including skipped ones, in order.
     pub ordered: Vec<OrderedTransaction>,
 }
 
 impl Block {
-    /// The number in the header.
+    /// Returns the number in the header.
     pub fn height(&self) -> Height {
         Height(self.header.number)
     }
 
-    /// [`header_hash`] of the header.
+    /// Returns the [`header_hash`] of the header.
     pub fn hash(&self) -> B256 {
         header_hash(&self.header)
     }
 
-    /// The hash that [`OrderingRecord::transactions_hash`] must equal.
+    /// Returns the hash that [`OrderingRecord::transactions_hash`] must equal.
     pub fn transactions_hash(ordered: &[OrderedTransaction]) -> B256 {
         let hashes: Vec<u8> = ordered.iter().flat_map(|transaction| keccak256(&transaction.raw).0).collect();
         keccak256(hashes)
     }
 
-    /// The raw bytes of the transactions that were executed, in order: the ones under the transactions root.
+    /// Returns the executed transactions in order: those of the transactions root.
     pub fn executed(&self) -> impl Iterator<Item = &OrderedTransaction> {
         let mut skipped = self.ordering.skipped.iter().map(|skipped| skipped.position).peekable();
         self.ordered.iter().enumerate().filter_map(move |(position, transaction)| {
@@ -56,23 +56,23 @@ impl Block {
         })
     }
 
-    /// Our own encoding ([`wire`]), with the header in RLP.
+    /// Encodes the block in the chain's own encoding ([`wire`]), with the header in RLP.
     pub fn encode(&self) -> Vec<u8> {
         wire::encode(self)
     }
 
-    /// The reverse. That header, ordering record and transactions belong together is not checked.
+    /// Decodes a block. Does not check that header, ordering record and transactions match.
     pub fn decode(bytes: &[u8]) -> Result<Self, wire::WireError> {
         wire::decode(bytes)
     }
 }
 
-/// keccak-256 of the header's RLP: the block hash.
+/// Returns the block hash: keccak-256 of the header's RLP.
 pub fn header_hash(header: &Header) -> B256 {
     header.hash_slow()
 }
 
-/// A header by itself in our own encoding: RLP behind its length.
+/// A header in the chain's own encoding: its length, then RLP.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct EncodedHeader(#[borsh(serialize_with = "serialize_header", deserialize_with = "deserialize_header")] pub Header);
 

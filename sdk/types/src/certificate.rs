@@ -1,10 +1,10 @@
-//! Commit certificates: proof that a quorum of validators executed a block to the same header.
+//! Commit certificates: proof that a quorum of validators executed a block to one header.
 
 use crate::{Epoch, Height, ValidatorIndex};
 use alloy_primitives::{B256, Bytes};
 use borsh::{BorshDeserialize, BorshSerialize};
 
-/// The fault model that a certificate rests on.
+/// Fault model of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 #[borsh(use_discriminant = true)]
 #[repr(u8)]
@@ -16,7 +16,7 @@ pub enum FaultModel {
 }
 
 impl FaultModel {
-    /// f: most of `size` validators that may be faulty.
+    /// Returns f, the maximum number of faulty validators among `size`.
     pub fn faulty(self, size: usize) -> usize {
         match self {
             Self::Byzantine => size.saturating_sub(1) / 3,
@@ -24,7 +24,7 @@ impl FaultModel {
         }
     }
 
-    /// n − f: as many as can be waited for, and as many as a certificate and the coin need.
+    /// Returns n − f, the quorum: the number of validators to wait for, and that a certificate and the coin need.
     pub fn quorum(self, size: usize) -> usize {
         size - self.faulty(size)
     }
@@ -35,7 +35,7 @@ impl FaultModel {
 pub struct SignerBitmap(pub Bytes);
 
 impl SignerBitmap {
-    /// The bits of these validators, each of whom has to be in a committee of this size.
+    /// Returns the bitmap of these validators. Each must be in a committee of this size.
     pub fn from_signers(signers: impl IntoIterator<Item = ValidatorIndex>, committee_size: usize) -> Self {
         let mut bits = vec![0u8; committee_size.div_ceil(8)];
         for signer in signers {
@@ -44,7 +44,7 @@ impl SignerBitmap {
         Self(bits.into())
     }
 
-    /// The signers in ascending order; `None` when the bitmap is not the canonical one for `committee_size`.
+    /// Returns the signers in ascending order; `None` if the bitmap is not the canonical one for `committee_size`.
     pub fn signers(&self, committee_size: usize) -> Option<Vec<ValidatorIndex>> {
         if self.0.len() != committee_size.div_ceil(8) {
             return None;
@@ -56,27 +56,28 @@ impl SignerBitmap {
     }
 }
 
-/// A quorum's aggregate BLS signature over one header. One certificate covers all ancestors of its block.
+/// A quorum's aggregate BLS signature of one header. A certificate covers all ancestors of its block.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Certificate {
-    /// Number of the committee that signed.
+    /// Epoch of the committee that signed.
     pub epoch: Epoch,
-    /// What that committee signs as ([`Genesis::committee_hash`](crate::Genesis::committee_hash)).
+    /// Identifies that committee in its signatures ([`Genesis::committee_hash`](crate::Genesis::committee_hash)).
     pub committee_hash: B256,
-    /// The block's own, not those of its ancestors.
+    /// Height of the block.
     pub height: Height,
-    /// keccak-256 of its header.
+    /// keccak-256 of the block's header.
     pub header_hash: B256,
-    /// What `signers` have to be a quorum of.
+    /// Fault model that determines the quorum.
     pub fault_model: FaultModel,
-    /// Whose signatures are in the sum.
+    /// Validators whose signatures are aggregated.
     pub signers: SignerBitmap,
     /// Compressed BLS12-381 G1 point, 48 bytes (min_sig).
     pub signature: Bytes,
 }
 
 impl Certificate {
-    /// What each validator signs: domain tag ‖ chain id ‖ epoch ‖ committee hash ‖ height ‖ header hash ‖ fault model.
+    /// Returns the bytes that each validator signs: domain tag ‖ chain id ‖ epoch ‖ committee hash ‖ height ‖ header
+    /// hash ‖ fault model.
     pub fn signed_bytes(
         chain_id: u64,
         epoch: Epoch,

@@ -1,38 +1,41 @@
-//! Certified headers in the state: where their hashes lie, for contracts that ask and for whoever proves what they were told.
+//! Certified headers in the state: location of their hashes, for contracts that read them and for proofs.
 //!
-//! No block is run before the header [`DEPTH`] blocks below it is certified. So each block's changes end with the hash of that header, in
-//! the storage of an account without code, and what a transaction finds there was certified before it ran. The account and the slots
-//! are those of EIP-2935, which keeps the hashes of parents there: the same place, [`DEPTH`] − 1 blocks later.
+//! A block is executed only after the header [`DEPTH`] blocks below it is certified. So each block's changes end with
+//! the hash of that header, in the storage of an account without code. Every hash that a transaction reads there was
+//! certified before it ran. Account and slots are those of EIP-2935, which stores the hashes of parents: the same
+//! slots, [`DEPTH`] − 1 blocks later.
 
 use alloy_primitives::{Address, B256, U256, address};
 use std::ops::RangeInclusive;
 
-/// How far execution may be ahead of certification, in blocks.
+/// Maximum number of blocks by which execution may be ahead of certification.
 pub const DEPTH: u64 = 64;
 
-/// Hashes that are kept. A prime, as EIP-2935 has it.
+/// Number of stored hashes. A prime, as in EIP-2935.
 pub const WINDOW: u64 = 8_191;
 
-/// Whose storage it is.
+/// Account whose storage holds the hashes.
 pub const ADDRESS: Address = address!("0000F90827F1C53a10cb7A02335B175320002935");
 
-/// Where the hash of the header with this number lies, after the block [`DEPTH`] above it and until [`WINDOW`] more have been run.
+/// Returns the slot of the hash of header `number`. It is written by the block [`DEPTH`] above it, and overwritten
+/// [`WINDOW`] blocks later.
 pub fn slot(number: u64) -> B256 {
     U256::from(number % WINDOW).into()
 }
 
-/// The header whose hash the block at this height writes.
+/// Returns the header whose hash the block at this height writes.
 pub fn written_by(height: u64) -> Option<u64> {
     height.checked_sub(DEPTH)
 }
 
-/// Whether a transaction in block `running` finds the hash of this header: it sees what the blocks before its own wrote.
+/// Returns whether a transaction in block `running` can read the hash of this header: it sees the writes of earlier
+/// blocks.
 pub fn is_readable(number: u64, running: u64) -> bool {
     let newest = running.checked_sub(1).and_then(written_by);
     newest.and_then(|newest| newest.checked_sub(number)).is_some_and(|behind| behind < WINDOW)
 }
 
-/// The headers up to `head` that no block up to it wrote: what blocks on top of it will write.
+/// Returns the headers up to `head` whose hashes are not written yet; later blocks will write them.
 pub fn unwritten(head: u64) -> RangeInclusive<u64> {
     written_by(head).map_or(0, |number| number + 1)..=head
 }
@@ -57,7 +60,7 @@ mod tests {
         assert!(!is_readable(u64::MAX, 1_000) && !is_readable(u64::MAX - 64, u64::MAX));
     }
 
-    /// The rule that others know: the number modulo 8,191, as a word.
+    /// The rule of EIP-2935: the number modulo 8,191, as a word.
     #[test]
     fn slots_are_those_of_eip_2935() {
         for (number, slot) in [(0, 0), (1, 1), (256, 256), (8_190, 8_190), (8_191, 0), (8_192, 1), (u64::MAX, 4_095)] {

@@ -7,54 +7,55 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a genesis file says. JSON for people; its hash is over the borsh encoding, so formatting does not matter.
+/// Content of a genesis file. The file is JSON; its hash covers the borsh encoding, so formatting has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Genesis {
-    /// Version of the rules of block 1: see [`ProtocolRules`].
+    /// Version of the rules of block 1; see [`ProtocolRules`].
     pub protocol_version: u32,
-    /// Later versions and the heights that they begin at, ascending. Not part of [`Self::hash`]: a running chain is upgraded by adding
-    /// an entry, and blocks built under other rules have other headers.
+    /// Later versions and their first heights, ascending. Not part of [`Self::hash`]: adding an entry upgrades a
+    /// running chain, and blocks built under other rules have other headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[borsh(skip)]
     pub upgrades: Vec<Upgrade>,
-    /// EIP-155: what transactions and everything that validators sign name.
+    /// EIP-155 chain id; part of transactions and of everything that validators sign.
     pub chain_id: u64,
     /// Ticker of the native currency, for wallets.
     pub currency: String,
-    /// When the chain begins; the time of block 0.
+    /// Start of the chain: time of block 0.
     pub timestamp_ms: TimestampMs,
-    /// Shortest time between two blocks, ms; 0 closes one at each non-empty commit.
+    /// Minimum time between two blocks in ms; 0 closes a block at each non-empty commit.
     pub block_ms: u64,
     /// Gas that the declared limits of one block's transactions may sum up to.
     pub block_gas_limit: u64,
-    /// Most bytes of one proposer's batch.
+    /// Maximum bytes of one proposer's batch.
     pub batch_bytes: u32,
-    /// Most declared gas of one proposer's batch.
+    /// Maximum declared gas of one proposer's batch.
     pub batch_gas: u64,
-    /// Blocks in an epoch.
+    /// Blocks per epoch.
     pub epoch_blocks: u64,
-    /// What gas costs at first, and how that moves.
+    /// Initial base fee, and rules of its changes.
     pub fees: FeeRules,
-    /// Who orders.
+    /// Ordering engine.
     pub engine: EngineConfig,
-    /// The first committee, 1 to 1,000 members; their places are their indexes.
+    /// The first committee, 1 to 1,000 members; a member's index is its position.
     pub validators: Vec<ValidatorInfo>,
-    /// Public key shares of the engine's threshold coin, one per validator, and the combined key; dealt with the genesis.
+    /// Public key shares of the engine's threshold coin, one per validator; dealt with the genesis.
     pub coin_shares: Vec<Bytes>,
     /// The combined key: compressed G2 point, 96 bytes.
     pub coin_public_key: Bytes,
-    /// What the state holds before block 1.
+    /// State before block 1.
     pub accounts: BTreeMap<Address, GenesisAccount>,
 }
 
-/// EIP-1559 by the second.
+/// Rules of the base fee: EIP-1559 per second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeeRules {
-    /// Wei per gas in the genesis block; from its timestamp on it moves by the second, so an idle start lowers it.
+    /// Wei per gas in the genesis block. It changes every second from the genesis' timestamp on, so an idle start
+    /// lowers it.
     pub initial_base_fee: u64,
-    /// Gas per second at which the base fee stays as it is.
+    /// Gas per second at which the base fee does not change.
     pub target_gas_per_second: u64,
 }
 
@@ -62,9 +63,9 @@ pub struct FeeRules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineConfig {
-    /// The engine's word, `mahi-mahi` or `autobahn`.
+    /// Name of the engine: `mahi-mahi` or `autobahn`.
     pub name: String,
-    /// The engine's own parameters by name; an engine refuses a name it does not know.
+    /// The engine's own parameters by name. An engine refuses unknown names.
     pub parameters: BTreeMap<String, u64>,
 }
 
@@ -72,32 +73,32 @@ pub struct EngineConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValidatorInfo {
-    /// ed25519 public key, 32 bytes: signs the engine's messages.
+    /// ed25519 public key, 32 bytes; verifies the engine's messages.
     pub consensus_key: B256,
-    /// BLS public key, compressed G2 point, 96 bytes: signs headers.
+    /// BLS public key, compressed G2 point, 96 bytes; verifies signatures of headers.
     pub bls_key: Bytes,
     /// Proof of possession of the BLS key, compressed G1 point, 48 bytes.
     pub bls_proof: Bytes,
     /// ed25519 public key of the libp2p identity, 32 bytes.
     pub network_key: B256,
-    /// Where tips and fees go.
+    /// Recipient of tips and fees.
     pub fee_address: Address,
 }
 
-/// An account that exists from the start.
+/// An account in the initial state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, BorshSerialize, BorshDeserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GenesisAccount {
-    /// Wei.
+    /// Balance in wei.
     #[serde(default)]
     pub balance: U256,
-    /// Of its first transaction here.
+    /// Nonce of its first transaction on this chain.
     #[serde(default)]
     pub nonce: u64,
-    /// Contract code exactly as it would be deployed.
+    /// Contract code, exactly as for a deployment.
     #[serde(default)]
     pub code: Bytes,
-    /// Slots that hold something, with what they hold.
+    /// Non-zero slots with their values.
     #[serde(default)]
     pub storage: BTreeMap<B256, B256>,
 }
@@ -105,28 +106,28 @@ pub struct GenesisAccount {
 /// Why a genesis is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum GenesisError {
-    /// Not JSON, or not of this shape; in the parser's words.
+    /// Not JSON, or of another structure; the parser's message.
     #[error("genesis: {0}")]
     Json(String),
-    /// A value that no chain can have.
+    /// An invalid value.
     #[error("genesis: {field} {problem}")]
     Field {
-        /// Its name in the file.
+        /// Name of the field in the file.
         field: &'static str,
-        /// What it is and what it has to be.
+        /// The value, and what it must be.
         problem: String,
     },
 }
 
 impl Genesis {
-    /// Reads and checks a genesis file. Signatures in it (proofs of possession) are checked by `corniche_crypto`.
+    /// Reads and checks a genesis file. `corniche_crypto` checks the signatures in it (proofs of possession).
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
         let genesis: Self = serde_json::from_str(text).map_err(|error| GenesisError::Json(error.to_string()))?;
         genesis.check()?;
         Ok(genesis)
     }
 
-    /// As [`Self::from_json`] reads it, over several lines.
+    /// Formats the genesis over several lines, for [`Self::from_json`].
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a genesis has no map key that is not a string")
     }
@@ -182,7 +183,7 @@ impl Genesis {
                 ),
             );
         }
-        // Whoever has code there could say what was certified.
+        // Code there could forge certified hashes.
         if self.accounts.get(&certified::ADDRESS).is_some_and(|account| !account.code.is_empty() || !account.storage.is_empty())
         {
             let address = certified::ADDRESS;
@@ -191,19 +192,20 @@ impl Genesis {
         Ok(())
     }
 
-    /// The rules that the block at `height` is built and executed under.
+    /// Returns the rules under which the block at `height` is built and executed.
     pub fn rules_at(&self, height: Height) -> &'static ProtocolRules {
         let upgrade = self.upgrades.iter().rev().find(|upgrade| upgrade.height <= height.0);
         let version = upgrade.map_or(self.protocol_version, |upgrade| upgrade.protocol_version);
         ProtocolRules::of(version).expect("invariant: a checked genesis names known versions only")
     }
 
-    /// keccak-256 of the canonical encoding; peers compare it in the handshake.
+    /// Returns keccak-256 of the canonical encoding; peers compare it in the handshake.
     pub fn hash(&self) -> B256 {
         keccak256(crate::wire::encode(self))
     }
 
-    /// Identifies the first committee, and from version 2 on the genesis, in everything its members sign.
+    /// Returns the hash that identifies the first committee, and from version 2 on the genesis, in everything that its
+    /// members sign.
     pub fn committee_hash(&self) -> B256 {
         let body = (&self.validators, &self.coin_shares, &self.coin_public_key);
         if self.rules_at(Height(1)).committee_covers_genesis {
@@ -212,13 +214,13 @@ impl Genesis {
         keccak256(crate::wire::encode(&("corniche-committee", self.chain_id, Epoch(0), body)))
     }
 
-    /// Whether this is a chain for development, where contracts may speak to a console: one of a single validator, whose word alone
-    /// decides everything anyway.
+    /// Returns whether this is a development chain, on which contracts may use the console. Such a chain has a single
+    /// validator, which decides everything alone anyway.
     pub fn is_development(&self) -> bool {
         self.validators.len() == 1
     }
 
-    /// What the engine tolerates.
+    /// Returns the engine's fault model.
     pub fn fault_model(&self) -> FaultModel {
         match self.engine.name.as_str() {
             "quepaxa" | "sadl-racs" | "baxos" => FaultModel::Crash,
@@ -226,7 +228,7 @@ impl Genesis {
         }
     }
 
-    /// Header of block 0 over the given state root; its `extraData` is the genesis hash.
+    /// Returns the header of block 0 with this state root; its `extraData` is the genesis hash.
     pub fn header(&self, state_root: B256) -> Header {
         Header {
             state_root,

@@ -1,4 +1,4 @@
-//! Newtypes for the numbers that must not be mixed up.
+//! Newtypes for numbers that must not be confused.
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ macro_rules! number {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The one after this one.
+            /// Returns the next number.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0 + 1)
@@ -32,8 +32,8 @@ number! {
     Height(u64)
 }
 number! {
-    /// Position of a commit in the order an engine delivers; the first is 1, without gaps. Not a height: empty commits
-    /// make no block and several commits may share one.
+    /// Position of a commit in the order that an engine delivers, starting at 1 without gaps. Not a height: an empty
+    /// commit makes no block, and several commits may share one.
     CommitIndex(u64)
 }
 number! {
@@ -50,7 +50,7 @@ number! {
 }
 
 impl ValidatorIndex {
-    /// For indexing a committee-sized slice.
+    /// Index into a committee-sized slice.
     #[must_use]
     pub fn as_usize(self) -> usize {
         usize::from(self.0)

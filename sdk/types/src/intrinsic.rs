@@ -1,28 +1,29 @@
-//! Intrinsic gas: what a transaction costs before any of it runs. One function, because admission refuses by it, the
-//! executor skips by it and the virtual machine charges it.
+//! Intrinsic gas: the cost of a transaction before its execution. Admission, the executor and the virtual machine all
+//! use this function.
 
 use crate::{Address, B256};
 
-/// Every transaction; a plain transfer costs exactly this.
+/// Cost of every transaction, and the total cost of a plain transfer.
 pub const TRANSACTION_GAS: u64 = 21_000;
-/// Additionally for a creation (EIP-2).
+/// Additional cost of a creation (EIP-2).
 pub const CREATION_GAS: u64 = 32_000;
-/// Per input byte that is zero.
+/// Cost per zero byte of the input.
 pub const ZERO_BYTE_GAS: u64 = 4;
-/// Per input byte that is not (EIP-2028).
+/// Cost per non-zero byte of the input (EIP-2028).
 pub const NONZERO_BYTE_GAS: u64 = 16;
-/// Per 32-byte word of a creation's input (EIP-3860).
+/// Cost per 32-byte word of a creation's input (EIP-3860).
 pub const INIT_CODE_WORD_GAS: u64 = 2;
-/// Per address in the access list (EIP-2930).
+/// Cost per address in the access list (EIP-2930).
 pub const ACCESS_LIST_ADDRESS_GAS: u64 = 2_400;
-/// Per storage key in the access list (EIP-2930).
+/// Cost per storage key in the access list (EIP-2930).
 pub const ACCESS_LIST_KEY_GAS: u64 = 1_900;
 
-/// The most creation data may have (EIP-3860 with our number): what a transaction can carry, so that a contract can create
-/// exactly what a transaction can.
+/// Maximum size of creation data (EIP-3860 with our number): the maximum that a transaction can carry. So contracts and
+/// transactions can create the same contracts.
 pub const MAX_INIT_CODE_BYTES: usize = crate::MAX_TRANSACTION_BYTES;
 
-/// Gas charged before execution. No overflow is possible: the input is bounded by memory and each byte costs a few gas.
+/// Returns the gas charged before execution. It cannot overflow: memory bounds the input, and each byte costs a few
+/// gas.
 pub fn intrinsic_gas(creation: bool, input: &[u8], access_list: &[(Address, Vec<B256>)]) -> u64 {
     let zeros = input.iter().filter(|&&byte| byte == 0).count() as u64;
     let length = input.len() as u64;

@@ -1,8 +1,9 @@
-//! The words everything in Corniche shares: transactions, blocks, receipts, certificates, the genesis, and their
-//! canonical bytes; how what the state holds is shown ([`proof`]), and where it names certified headers ([`certified`]). Nothing here performs I/O, checks a signature or knows a protocol.
+//! Types shared by all of Corniche: transactions, blocks, receipts, certificates, the genesis, and their canonical
+//! encodings. Also proofs of the state ([`proof`]) and the location of certified headers in it ([`certified`]). This
+//! crate performs no I/O, verifies no signatures and implements no protocol.
 //!
-//! Ethereum's own formats (transactions, headers, receipts) are `alloy`'s and travel as RLP; everything of our own travels
-//! as borsh with a version byte first, read strictly ([`wire`]).
+//! Ethereum's own formats (transactions, headers, receipts) are `alloy`'s and are encoded as RLP. All other types are
+//! encoded as a version byte followed by borsh, and decoded strictly ([`wire`]).
 
 #![warn(missing_docs)]
 

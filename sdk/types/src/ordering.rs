@@ -1,31 +1,32 @@
-//! The ordering record: how consensus ordered a block, served by `corniche_getOrdering`. Its hash is the header's `extraData`.
+//! The ordering record: how consensus ordered a block. `corniche_getOrdering` returns it; its hash is the header's
+//! `extraData`.
 
 use crate::{CommitIndex, Epoch, TimestampMs, ValidatorIndex};
 use alloy_primitives::{B256, Bytes};
 use borsh::io::{self, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
 
-/// Part of a proposer's batch that a block consumed: transactions `first .. first + count` of the batch.
+/// Part of a proposer's batch in a block: transactions `first .. first + count` of the batch.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct BatchRef {
-    /// Who proposed it.
+    /// Proposer of the batch.
     pub author: ValidatorIndex,
     /// blake3 of the batch's bytes.
     pub digest: B256,
-    /// Place in the batch of the first one, from 0.
+    /// Index in the batch of the first transaction, from 0.
     pub first: u32,
-    /// How many, one after the other.
+    /// Number of consecutive transactions.
     pub count: u32,
 }
 
-/// Why an ordered transaction was not executed. Numbers are part of the format.
+/// Why an ordered transaction was not executed. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 #[borsh(use_discriminant = true)]
 #[repr(u8)]
 pub enum SkipReason {
-    /// Not a transaction, or oversized, or of a type this chain does not take.
+    /// Not a transaction, oversized, or of an unsupported type.
     Undecodable = 1,
-    /// Bad signature (also high-s).
+    /// Invalid signature, including high-s.
     BadSignature = 2,
     /// For another chain, or without replay protection.
     WrongChain = 3,
@@ -39,7 +40,7 @@ pub enum SkipReason {
     Underpriced = 7,
     /// Intrinsic gas above the gas limit.
     IntrinsicGas = 8,
-    /// Gas limit above the block's.
+    /// Gas limit above the block's gas limit.
     GasLimit = 9,
     /// Priority fee above the max fee.
     TipAboveFee = 10,
@@ -47,12 +48,13 @@ pub enum SkipReason {
     SenderNotEoa = 11,
     /// Creation data above the size limit (EIP-3860 with our number).
     InitCodeSize = 12,
-    /// The nonce cannot grow any more (EIP-2681).
+    /// The nonce is at its maximum (EIP-2681).
     NonceMax = 13,
 }
 
 impl SkipReason {
-    /// Whether the transaction may still become valid: such ones return to the pool of the validator that proposed them.
+    /// Returns whether the transaction may become valid later: it then returns to the pool of the validator that
+    /// proposed it.
     pub fn returns_to_pool(self) -> bool {
         matches!(self, Self::NonceTooHigh | Self::Underfunded | Self::Underpriced)
     }
@@ -69,45 +71,45 @@ pub struct Skipped {
     pub reason: SkipReason,
 }
 
-/// How a block came to be.
+/// Record of how a block was ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderingRecord {
-    /// Version of the rules that the block was built and executed under, see [`ProtocolRules`](crate::ProtocolRules).
+    /// Version of the rules under which the block was built and executed; see [`ProtocolRules`](crate::ProtocolRules).
     pub protocol_version: u32,
-    /// The genesis' word for the engine, `mahi-mahi` or `autobahn`.
+    /// Name of the engine in the genesis: `mahi-mahi` or `autobahn`.
     pub engine: String,
-    /// Number of the committee that ordered it.
+    /// Epoch of the committee that ordered the block.
     pub epoch: Epoch,
-    /// Hash of the committee that ordered this block.
+    /// Hash of the committee that ordered the block.
     pub committee_hash: B256,
-    /// Hash of the committee of the next block; differs from `committee_hash` only where an epoch ends.
+    /// Hash of the next block's committee; differs from `committee_hash` only at the end of an epoch.
     pub next_committee_hash: B256,
-    /// First commit that the block contains something of.
+    /// First commit with transactions in the block.
     pub first_commit: CommitIndex,
-    /// Last commit that the block contains something of; the next block may contain more of it.
+    /// Last commit with transactions in the block; the next block may continue it.
     pub last_commit: CommitIndex,
-    /// Ordered transactions of `last_commit` consumed up to and including this block.
+    /// Number of ordered transactions of `last_commit` in this and earlier blocks.
     pub last_commit_consumed: u32,
     /// Leader of the last commit.
     pub leader: ValidatorIndex,
     /// Time of the last commit.
     pub time: TimestampMs,
-    /// Randomness of the last commit, the header's `mixHash`.
+    /// Randomness of the last commit; the header's `mixHash`.
     pub randomness: B256,
-    /// Where its ordered transactions come from, in their order.
+    /// Sources of the ordered transactions, in order.
     pub batches: Vec<BatchRef>,
-    /// keccak-256 over the hashes of the ordered transactions, in order, skipped ones included.
+    /// keccak-256 over the hashes of all ordered transactions, in order, including skipped ones.
     pub transactions_hash: B256,
-    /// Those that were not executed, by ascending position.
+    /// Transactions that were not executed, by ascending position.
     pub skipped: Vec<Skipped>,
-    /// keccak-256 of the encoded [`Resume`] point after the last commit that is complete in this block, so that a
-    /// certificate also covers the point from which another validator may resume ordering.
+    /// keccak-256 of the encoded [`Resume`] point after the last commit that is complete in this block. So a
+    /// certificate also covers the point from which another validator can resume ordering.
     pub resume_hash: B256,
 }
 
-/// Stands in front of the protocol version. Records of version 1 have neither: they begin with the length of the engine's name.
+/// Precedes the protocol version. Records of version 1 have neither: they start with the length of the engine's name.
 const VERSION_MARKER: u32 = u32::MAX;
-/// Bytes of an engine's name.
+/// Maximum bytes of an engine's name.
 const MAX_ENGINE_BYTES: u32 = 64;
 
 impl BorshSerialize for OrderingRecord {
@@ -168,33 +170,33 @@ impl BorshDeserialize for OrderingRecord {
 }
 
 impl OrderingRecord {
-    /// The canonical bytes, which the hash is over.
+    /// Returns the canonical bytes, which [`Self::hash`] covers.
     pub fn encode(&self) -> Vec<u8> {
         crate::wire::encode(self)
     }
 
-    /// keccak-256 of the encoding; 32 bytes that fill the header's `extraData`.
+    /// Returns keccak-256 of the encoding: the header's `extraData`.
     pub fn hash(&self) -> B256 {
         alloy_primitives::keccak256(self.encode())
     }
 
-    /// What the header carries: [`Self::hash`] as its `extraData`.
+    /// Returns [`Self::hash`] as the header's `extraData`.
     pub fn extra_data(&self) -> Bytes {
         Bytes::copy_from_slice(self.hash().as_slice())
     }
 }
 
-/// Where an ordering engine resumes: after commit `index`.
+/// Point at which an ordering engine resumes: after commit `index`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Resume {
-    /// 0 at genesis.
+    /// Last complete commit; 0 at genesis.
     pub index: CommitIndex,
     /// The engine's checkpoint at that commit; empty at genesis.
     pub checkpoint: Bytes,
 }
 
 impl Resume {
-    /// keccak-256 of the encoding, as [`OrderingRecord::resume_hash`] holds it.
+    /// Returns keccak-256 of the encoding, as in [`OrderingRecord::resume_hash`].
     pub fn hash(&self) -> B256 {
         alloy_primitives::keccak256(crate::wire::encode(self))
     }

@@ -1,11 +1,12 @@
-//! Proofs of the state: what an account or a slot holds, or that it holds nothing, checkable with the state root of a header alone.
+//! Proofs of the state: the value of an account or a slot, or its absence. They need only the state root of a header.
 //!
-//! All accounts and slots of a chain lie in one binary tree over the bits of 32-byte keys, most significant bit of byte 0 first:
+//! All accounts and slots of a chain are in one binary tree over the bits of 32-byte keys, most significant bit of byte
+//! 0 first:
 //!
 //! ```text
 //!  keys under a prefix
 //!  none      32 zero bytes
-//!  one       blake3_keyed(LEAF,   key ‖ value hash)        at the top of that subtree, whatever its depth
+//!  one       blake3_keyed(LEAF,   key ‖ value hash)        at the top of that subtree, at any depth
 //!  more      blake3_keyed(BRANCH, hash of the 0 side ‖ hash of the 1 side)
 //! ```
 //!
@@ -14,13 +15,13 @@
 //! - storage key: `blake3_keyed(STORAGE, address ‖ slot)`; value: the 32 bytes of the slot, never all zero
 //! - value hash: `blake3_keyed(VALUE, value)`
 //!
-//! `eth_getProof` answers each proof as a list of byte strings: the siblings along the path of the key, from the root down, of 32 bytes
-//! each, and last what the path ends at:
+//! `eth_getProof` returns each proof as a list of byte strings: the siblings along the key's path, from the root down,
+//! 32 bytes each, followed by the end of the path:
 //!
 //! ```text
-//!  00                          nothing: no key has this prefix
-//!  01 ‖ value                  the key asked for, and its value
-//!  02 ‖ key ‖ value hash       another key, the only one with this prefix, so that the one asked for is not there
+//!  00                          empty: no key has this prefix
+//!  01 ‖ value                  the requested key, with its value
+//!  02 ‖ key ‖ value hash       another key, the only one with this prefix, so the requested key is absent
 //! ```
 //!
 //! ```
@@ -41,94 +42,93 @@ use borsh::{BorshDeserialize, BorshSerialize};
 const ACCOUNT: &[u8; 32] = b"corniche state tree v1 account  ";
 const STORAGE: &[u8; 32] = b"corniche state tree v1 storage  ";
 const VALUE: &[u8; 32] = b"corniche state tree v1 value    ";
-#[doc(hidden)] // For the tree, which hashes many at once.
+#[doc(hidden)] // for the tree, which hashes many at once
 pub const LEAF: &[u8; 32] = b"corniche state tree v1 leaf     ";
 #[doc(hidden)]
 pub const BRANCH: &[u8; 32] = b"corniche state tree v1 branch   ";
 
-/// A path has one branch per bit of a key at most.
+/// A path has at most one branch per bit of a key.
 pub const MAX_DEPTH: usize = 256;
 
-/// First byte of what a path ends at.
+/// First byte of the end of a path.
 const NOTHING: u8 = 0;
 const FOUND: u8 = 1;
 const ANOTHER: u8 = 2;
 
-/// Where a value lies in the tree.
+/// Position of a value in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeKey(pub B256);
 
 impl TreeKey {
-    /// Where an account's nonce, balance and code hash lie.
+    /// Key of an account's nonce, balance and code.
     pub fn account(address: &Address) -> Self {
         Self(hash_short(ACCOUNT, &[address.as_slice()]))
     }
 
-    /// Where a word of a contract's storage lies.
+    /// Key of a contract's storage slot.
     pub fn storage(address: &Address, slot: &B256) -> Self {
         Self(hash_short(STORAGE, &[address.as_slice(), slot.as_slice()]))
     }
 
-    /// The side to take at a branch `depth` levels below the root.
+    /// Returns the side of the path at a branch `depth` levels below the root.
     pub fn side(&self, depth: usize) -> bool {
         debug_assert!(depth < MAX_DEPTH, "different keys differ in one of their 256 bits");
         self.0[depth / 8] & (0x80 >> (depth % 8)) != 0
     }
 }
 
-/// The siblings along the path of a key, from the root down, and what the path ends at.
+/// The siblings along a key's path, from the root down, and the end of the path.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Proof {
-    /// Hashes of the subtrees beside the path; the first is a child of the root.
+    /// Hashes of the subtrees next to the path; the first is a child of the root.
     pub siblings: Vec<B256>,
-    /// What is there, or is there instead.
+    /// End of the path.
     pub terminal: Terminal,
 }
 
-/// What lies at the end of a path.
+/// End of a path.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Terminal {
-    /// Nothing: no key has this prefix.
+    /// Empty: no key has this prefix.
     Empty,
-    /// The only leaf under this prefix: of the key asked for, or of another one, which then shows that the key asked for
-    /// is absent.
+    /// The only leaf under this prefix. If it belongs to another key, it proves that the requested key is absent.
     Leaf {
-        /// Whose leaf: a [`TreeKey`].
+        /// The leaf's [`TreeKey`].
         key: B256,
-        /// [`value_hash`] of what lies there.
+        /// [`value_hash`] of the leaf's value.
         value_hash: B256,
     },
 }
 
-/// Why a proof shows nothing.
+/// Why a proof is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
-    /// The parts are not those of a proof, or the value is no word.
+    /// The list is not the encoding of a proof, or a slot's value has the wrong length.
     #[error("a proof has at most {MAX_DEPTH} siblings of 32 bytes each, and then what its path ends at")]
     Malformed,
-    /// It belongs to another state, or to none.
+    /// The proof is for another state, or invalid.
     #[error("the proof leads to root {found}, the header has {expected}")]
     OtherRoot {
-        /// The state root that it was held against.
+        /// The state root to verify against.
         expected: B256,
-        /// The root that it leads to.
+        /// The root computed from the proof.
         found: B256,
     },
-    /// It shows a key that lies elsewhere, which says nothing of the one asked for.
+    /// It proves another key, and nothing about the requested one.
     #[error("the path ends at a key of another prefix")]
     OtherPrefix,
-    /// There is a value, and it does not read as an account.
+    /// The value does not decode as an account.
     #[error("the value is no account")]
     NoAccount,
 }
 
-/// The account that the state with this root holds at `address`; `None`: there is none.
+/// Returns the account at `address` in the state with this root; `None` if it does not exist.
 pub fn verify_account(root: &B256, address: &Address, proof: &[Bytes]) -> Result<Option<Account>, ProofError> {
     let value = verify(root, &TreeKey::account(address), proof)?;
     value.map(|value| Account::try_from_slice(value).map_err(|_| ProofError::NoAccount)).transpose()
 }
 
-/// The word that the state with this root holds in a slot; zero: nothing was written there.
+/// Returns the word in a slot in the state with this root; zero if it was never written.
 pub fn verify_storage(root: &B256, address: &Address, slot: &B256, proof: &[Bytes]) -> Result<B256, ProofError> {
     match verify(root, &TreeKey::storage(address, slot), proof)? {
         Some(value) => B256::try_from(value).map_err(|_| ProofError::Malformed),
@@ -149,13 +149,13 @@ fn verify<'p>(root: &B256, key: &TreeKey, proof: &'p [Bytes]) -> Result<Option<&
 }
 
 impl Proof {
-    /// Whether the tree with this root holds exactly `value` at `key`; `None` asks whether it holds nothing there.
+    /// Returns whether the tree with this root has exactly `value` at `key`. `None` checks for absence.
     #[must_use]
     pub fn verify(&self, root: &B256, key: &TreeKey, value: Option<&[u8]>) -> bool {
         self.siblings.len() <= MAX_DEPTH && self.answers(key, value) && self.root(key) == *root
     }
 
-    /// As `eth_getProof` answers it; `value` is what lies at `key`.
+    /// Encodes the proof for `eth_getProof`; `value` is the value at `key`.
     pub fn to_parts(&self, key: &TreeKey, value: &[u8]) -> Vec<Bytes> {
         let end = match &self.terminal {
             Terminal::Empty => vec![NOTHING],
@@ -166,7 +166,7 @@ impl Proof {
         siblings.chain([end.into()]).collect()
     }
 
-    /// The reverse, and the value; nothing of it is checked against a root.
+    /// Decodes a proof and its value. Does not verify a root.
     fn from_parts<'p>(key: &TreeKey, parts: &'p [Bytes]) -> Result<(Self, Option<&'p [u8]>), ProofError> {
         let (end, siblings) = parts.split_last().ok_or(ProofError::Malformed)?;
         if siblings.len() > MAX_DEPTH {
@@ -186,7 +186,7 @@ impl Proof {
         Ok((Self { siblings, terminal }, value))
     }
 
-    /// Whether the end of the path says what is claimed about `key`.
+    /// Returns whether the end of the path proves the claim about `key`.
     fn answers(&self, key: &TreeKey, value: Option<&[u8]>) -> bool {
         match (&self.terminal, value) {
             (Terminal::Empty, None) => true,
@@ -199,7 +199,7 @@ impl Proof {
         }
     }
 
-    /// The root that this path leads to.
+    /// Returns the root computed from the path.
     fn root(&self, key: &TreeKey) -> B256 {
         let end = match &self.terminal {
             Terminal::Empty => B256::ZERO,
@@ -212,12 +212,12 @@ impl Proof {
     }
 }
 
-/// The bytes an account stands for in the tree.
+/// Returns the bytes of an account in the tree.
 pub fn account_value(account: &Account) -> Vec<u8> {
     borsh::to_vec(account).expect("writing into memory cannot fail")
 }
 
-/// What a value is hashed to.
+/// Returns the hash of a value.
 pub fn value_hash(value: &[u8]) -> B256 {
     if value.len() <= 64 { hash_short(VALUE, &[value]) } else { B256::from(*blake3::keyed_hash(VALUE, value).as_bytes()) }
 }
@@ -230,12 +230,12 @@ fn branch_hash(zero: &B256, one: &B256) -> B256 {
     hash_short(BRANCH, &[zero.as_slice(), one.as_slice()])
 }
 
-/// blake3's domain flags: a whole input that is one block under a key is its first chunk, its last one, and the root.
+/// Domain flags of blake3. An input of one block is the first chunk, the last chunk and the root.
 const ONE_BLOCK: u8 = KEYED_HASH | 1 | 1 << 1 | 1 << 3;
 const KEYED_HASH: u8 = 1 << 4;
 
-/// The plain keyed hash of the parts, together at most one block of 64 bytes. blake3's `platform` module is public but not documented: it
-/// spares the half of the work that a general input needs. A test holds it to what it should be.
+/// Returns the plain keyed hash of the parts, which must fit one block of 64 bytes. blake3's public but undocumented
+/// `platform` module saves half of the work of a general input. A test compares the result.
 fn hash_short(key: &[u8; 32], parts: &[&[u8]]) -> B256 {
     let (mut block, mut length) = ([0; 64], 0);
     for part in parts {
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// A tree of two leaves by hand: what is there is shown, what is not is shown not to be, and no byte of it may change.
+    /// A hand-built tree of two leaves: presence and absence are proved, and every changed byte is detected.
     #[test]
     fn what_is_and_what_is_not() {
         let (rich, poor) = (Address::repeat_byte(1), Address::repeat_byte(2));
@@ -274,7 +274,7 @@ mod tests {
         let keys = [TreeKey::account(&rich), TreeKey::storage(&rich, &slot)];
         let values = [account_value(&account), word.to_vec()];
         let leaves = [0, 1].map(|index| leaf_hash(&keys[index].0, &value_hash(&values[index])));
-        // Down to where they part.
+        // Depth at which the keys differ.
         let depth = (0..).find(|depth| keys[0].side(*depth) != keys[1].side(*depth)).unwrap();
         let proof = |index: usize| Proof {
             siblings: [vec![B256::ZERO; depth], vec![leaves[1 - index]]].concat(),

@@ -1,9 +1,9 @@
-//! Protocol versions: which rules a block is built and executed under.
+//! Protocol versions: the rules under which a block is built and executed.
 //!
-//! Every rule that affects results and that has ever changed is a field of [`ProtocolRules`]. The genesis names the version of block 1
-//! and the heights at which later versions activate ([`Upgrade`]); [`Genesis::rules_at`](crate::Genesis::rules_at) is the only place
-//! that answers which rules apply at a height. Old versions stay, because their blocks must be executed again by every node that
-//! starts from genesis (decision 0018).
+//! Every rule that affects results and has ever changed is a field of [`ProtocolRules`]. The genesis defines the
+//! version of block 1 and the heights at which later versions activate ([`Upgrade`]). Only
+//! [`Genesis::rules_at`](crate::Genesis::rules_at) decides which rules apply at a height. Old versions stay, because
+//! nodes that start from genesis must execute their blocks again (decision 0018).
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 pub struct ProtocolRules {
     /// Number of the version, from 1.
     pub version: u32,
-    /// Gas table and instrumentation of code deployed under these rules; stored in the account as
+    /// Gas table and instrumentation for code deployed under these rules. The account stores it as
     /// [`gas_version`](crate::Account::gas_version), so code keeps the version it was validated under.
     pub gas_version: u8,
-    /// Bytes of ordered transactions in one block. A block closes before the transaction that would exceed it.
+    /// Maximum bytes of ordered transactions in one block. A block closes before the transaction that would exceed it.
     pub max_block_bytes: u64,
-    /// Declared gas that a byte of an ordered transaction counts at least, decodable or not.
+    /// Minimum gas that counts per byte of an ordered transaction, even if it cannot be decoded.
     pub gas_per_ordered_byte: u64,
-    /// Whether blocks leave out what no honest proposer orders: transactions of a batch behind the first
-    /// [`batch_gas`](crate::Genesis::batch_gas) of declared gas, and what is larger than any transaction.
+    /// True if blocks omit transactions that no honest proposer orders: those of a batch after the first
+    /// [`batch_gas`](crate::Genesis::batch_gas) of declared gas, and those above the size limit of transactions.
     pub drops_excess: bool,
-    /// Whether [`Genesis::committee_hash`](crate::Genesis::committee_hash) covers the whole genesis. Only the version of block 1 counts,
-    /// because the committee hash is part of everything that was signed before an upgrade.
+    /// True if [`Genesis::committee_hash`](crate::Genesis::committee_hash) covers the whole genesis. Only the version
+    /// of block 1 matters, because the committee hash is part of everything that was signed before an upgrade.
     pub committee_covers_genesis: bool,
 }
 
@@ -38,7 +38,8 @@ impl ProtocolRules {
         drops_excess: false,
         committee_covers_genesis: false,
     };
-    /// Counts compiled stack frames, prices what holds on older processors, bounds blocks in bytes, binds signatures to the genesis.
+    /// Counts compiled stack frames, has prices for older processors, bounds blocks in bytes, and binds signatures to
+    /// the genesis.
     pub const V2: Self = Self {
         version: 2,
         gas_version: 2,
@@ -50,7 +51,7 @@ impl ProtocolRules {
     /// Rules of new chains.
     pub const LATEST: &'static Self = &Self::V2;
 
-    /// The rules of a version; `None` if this build does not know it.
+    /// Returns the rules of a version; `None` if this build does not support it.
     pub const fn of(version: u32) -> Option<&'static Self> {
         match version {
             1 => Some(&Self::V1),
@@ -66,6 +67,6 @@ impl ProtocolRules {
 pub struct Upgrade {
     /// First block under the new rules.
     pub height: u64,
-    /// The version whose rules apply from there on.
+    /// Version of the rules from that height on.
     pub protocol_version: u32,
 }

@@ -1,4 +1,4 @@
-//! Receipts: what a transaction did, as stored and as hashed into the receipts root.
+//! Receipts: results of transactions, as stored and as hashed into the receipts root.
 
 use alloy_consensus::{Eip658Value, Receipt as AlloyReceipt, ReceiptEnvelope, ReceiptWithBloom};
 use alloy_eips::eip2718::Encodable2718;
@@ -8,11 +8,11 @@ use borsh::{BorshDeserialize, BorshSerialize};
 /// An event a contract emitted: at most four topics, then data.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Log {
-    /// The contract that emitted it.
+    /// Contract that emitted the event.
     pub address: Address,
-    /// What it can be searched by; with Solidity's ABI, the first is keccak-256 of the event's signature.
+    /// Searchable words; in Solidity's ABI, the first is keccak-256 of the event's signature.
     pub topics: Vec<B256>,
-    /// The rest of it, in the contract's own encoding.
+    /// Other data, in the contract's own encoding.
     pub data: Bytes,
 }
 
@@ -22,41 +22,41 @@ impl From<&Log> for alloy_primitives::Log {
     }
 }
 
-/// The result of one valid transaction, successful or reverted.
+/// Result of one valid transaction, successful or reverted.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Receipt {
     /// keccak-256 of the transaction's bytes.
     pub transaction_hash: B256,
     /// EIP-2718 type: 0, 1 or 2.
     pub type_byte: u8,
-    /// False: it was reverted or failed, and did nothing but pay and use up its nonce.
+    /// False if it reverted or failed: it only paid the fee and increased the nonce.
     pub success: bool,
-    /// What it paid for, refunds taken off.
+    /// Gas paid for, after refunds.
     pub gas_used: u64,
-    /// Gas used by this block up to and including this transaction.
+    /// Gas used by this and all earlier transactions of the block.
     pub cumulative_gas_used: u64,
     /// Wei per gas paid.
     pub effective_gas_price: u128,
-    /// Who signed it.
+    /// Recovered signer.
     pub sender: Address,
-    /// Whom it called; `None`: it was a creation.
+    /// Callee; `None` for a creation.
     pub to: Option<Address>,
-    /// Address of the created contract, for creations (also failed ones, as Ethereum clients answer).
+    /// Address of the created contract, for creations (including failed ones, as in Ethereum clients).
     pub contract_address: Option<Address>,
-    /// In the order in which they were emitted; none of a transaction that failed.
+    /// Events in order; empty if the transaction failed.
     pub logs: Vec<Log>,
-    /// Return or revert data, or the reason in words where the node itself refused (for instance EVM init code). Not part
-    /// of the receipts root; served by our own RPC methods only.
+    /// Return or revert data, or a text with the reason if the node itself refused (for instance EVM init code). Not
+    /// part of the receipts root; only our own RPC methods return it.
     pub output: Bytes,
 }
 
 impl Receipt {
-    /// The filter over addresses and topics of its logs, as in the header.
+    /// Returns the Bloom filter of the logs' addresses and topics, as in the header.
     pub fn logs_bloom(&self) -> Bloom {
         self.logs.iter().map(alloy_primitives::Log::from).collect::<Vec<_>>().iter().collect()
     }
 
-    /// The form hashed into the receipts root.
+    /// Returns the form that is hashed into the receipts root.
     pub fn to_envelope(&self) -> ReceiptEnvelope {
         let receipt = AlloyReceipt {
             status: Eip658Value::Eip658(self.success),
@@ -71,14 +71,14 @@ impl Receipt {
         }
     }
 
-    /// Appends the bytes hashed into the receipts root, and returns the bloom in them.
+    /// Appends the bytes that are hashed into the receipts root, and returns their Bloom filter.
     pub fn encode_hashed(&self, out: &mut Vec<u8>) -> Bloom {
         let envelope = self.to_envelope();
         envelope.encode_2718(out);
         *envelope.logs_bloom()
     }
 
-    /// Root of Ethereum's receipts trie for one block.
+    /// Returns the root of Ethereum's receipts trie for one block.
     pub fn root(receipts: &[Self]) -> B256 {
         let envelopes: Vec<_> = receipts.iter().map(Self::to_envelope).collect();
         alloy_consensus::proofs::calculate_receipt_root(&envelopes)

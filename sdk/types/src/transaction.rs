@@ -6,31 +6,31 @@ use alloy_consensus::{
 };
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
 
-/// The most bytes one transaction may have: 128 KiB.
+/// Maximum bytes of one transaction: 128 KiB.
 pub const MAX_TRANSACTION_BYTES: usize = 128 * 1024;
 
-/// Why bytes are not a transaction this chain takes. Worded as geth words it, because wallets match the phrases.
+/// Why bytes are not a transaction of this chain. The texts are geth's, because wallets match them.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DecodeError {
     /// More than [`MAX_TRANSACTION_BYTES`].
     #[error("oversized data: transaction size {size}, limit {MAX_TRANSACTION_BYTES}")]
     Oversized {
-        /// How many bytes it has.
+        /// Number of bytes.
         size: usize,
     },
-    /// Types 3, 4 and unknown ones.
+    /// EIP-2718 type 3, 4 or unknown.
     #[error("transaction type not supported")]
     TypeNotSupported {
-        /// The first byte, by which EIP-2718 tells types apart.
+        /// The first byte: the EIP-2718 type.
         type_byte: u8,
     },
-    /// Not canonical RLP of a transaction, or bytes follow it.
+    /// Not canonical RLP of a transaction, or trailing bytes.
     #[error("rlp: {0}")]
     Malformed(String),
 }
 
-/// A decoded transaction beside the exact bytes it came from. Its signature has *not* been checked: that is what
-/// `corniche_crypto::VerifiedTransaction` says.
+/// A decoded transaction with its exact bytes. Its signature is *not* verified; see
+/// `corniche_crypto::VerifiedTransaction`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     envelope: TxEnvelope,
@@ -41,98 +41,98 @@ pub struct Transaction {
 impl Transaction {
     /// Decodes the EIP-2718 bytes of one transaction; non-canonical RLP and trailing bytes are errors.
     pub fn decode(raw: Bytes) -> Result<Self, DecodeError> {
-        // Hashed once, here: alloy's own way in would do it again.
+        // Hash once, here: alloy's own function would hash again.
         let envelope = read(&raw, || keccak256(&raw))?;
         Ok(Self { hash: *envelope.tx_hash(), envelope, raw })
     }
 
-    /// The gas limit that these bytes declare, for whom nothing else matters: the same as after [`Self::decode`], without a hash.
+    /// Returns the gas limit in these bytes: like [`Self::decode`], without computing the hash.
     pub fn declared_gas(raw: &[u8]) -> Result<u64, DecodeError> {
         read(raw, || B256::ZERO).map(|envelope| envelope.gas_limit())
     }
 
-    /// keccak-256 of the raw bytes.
+    /// Returns keccak-256 of the raw bytes.
     pub fn hash(&self) -> B256 {
         self.hash
     }
 
-    /// The bytes as signed and sent.
+    /// Returns the bytes as signed and sent.
     pub fn raw(&self) -> &Bytes {
         &self.raw
     }
 
-    /// The decoded form.
+    /// Returns the decoded form.
     pub fn envelope(&self) -> &TxEnvelope {
         &self.envelope
     }
 
-    /// 0, 1 or 2.
+    /// Returns the EIP-2718 type: 0, 1 or 2.
     pub fn type_byte(&self) -> u8 {
         self.envelope.tx_type() as u8
     }
 
-    /// `None` only for a legacy transaction without replay protection (EIP-155).
+    /// Returns the chain id; `None` only for a legacy transaction without replay protection (EIP-155).
     pub fn chain_id(&self) -> Option<u64> {
         self.envelope.chain_id()
     }
 
-    /// How many transactions of the sender come before it.
+    /// Returns the nonce: the number of the sender's earlier transactions.
     pub fn nonce(&self) -> u64 {
         self.envelope.nonce()
     }
 
-    /// The most gas it may use; all of it is paid for in advance.
+    /// Returns the gas limit, which is paid in advance.
     pub fn gas_limit(&self) -> u64 {
         self.envelope.gas_limit()
     }
 
-    /// Most wei per gas the sender pays; the gas price of types 0 and 1.
+    /// Returns the maximum wei per gas that the sender pays; the gas price for types 0 and 1.
     pub fn max_fee_per_gas(&self) -> u128 {
         self.envelope.max_fee_per_gas()
     }
 
-    /// Most wei per gas of that which goes to the batch's author; the gas price of types 0 and 1.
+    /// Returns the maximum tip for the batch's author, in wei per gas; the gas price for types 0 and 1.
     pub fn max_priority_fee_per_gas(&self) -> u128 {
         self.envelope.priority_fee_or_price()
     }
 
-    /// Wei per gas paid at `base_fee`; meaningful only when [`Self::max_fee_per_gas`] is at least `base_fee`.
+    /// Returns the wei per gas paid at `base_fee`; valid only if [`Self::max_fee_per_gas`] is at least `base_fee`.
     pub fn effective_gas_price(&self, base_fee: u64) -> u128 {
         self.envelope.effective_gas_price(Some(base_fee))
     }
 
-    /// The callee, or creation.
+    /// Returns the callee, or creation.
     pub fn kind(&self) -> TxKind {
         self.envelope.kind()
     }
 
-    /// Whom it calls; `None`: it creates a contract.
+    /// Returns the callee; `None` for a creation.
     pub fn to(&self) -> Option<Address> {
         self.envelope.to()
     }
 
-    /// Wei sent along.
+    /// Returns the value in wei.
     pub fn value(&self) -> U256 {
         self.envelope.value()
     }
 
-    /// What the callee is handed; of a creation, code and arguments of the constructor.
+    /// Returns the call's input; for a creation, the code and the constructor's arguments.
     pub fn input(&self) -> &Bytes {
         self.envelope.input()
     }
 
-    /// (addresses, storage keys) named in the access list.
+    /// Returns the access list: addresses with storage keys.
     pub fn access_list(&self) -> Vec<(Address, Vec<B256>)> {
         let items = self.envelope.access_list().map(|list| list.0.as_slice()).unwrap_or_default();
         items.iter().map(|item| (item.address, item.storage_keys.clone())).collect()
     }
 
-    /// The sender's, not checked.
+    /// Returns the sender's signature, not verified.
     pub fn signature(&self) -> &Signature {
         self.envelope.signature()
     }
 
-    /// What the sender signed.
+    /// Returns the hash that the sender signed.
     pub fn signature_hash(&self) -> B256 {
         match &self.envelope {
             TxEnvelope::Legacy(signed) => signed.tx().signature_hash(),
@@ -142,13 +142,13 @@ impl Transaction {
         }
     }
 
-    /// Most wei the sender can lose: gas limit × max fee + value; `None` when that exceeds 256 bits.
+    /// Returns the maximum wei that the sender can lose: gas limit × max fee + value; `None` if that exceeds 256 bits.
     pub fn max_cost(&self) -> Option<U256> {
         U256::from(self.gas_limit()).checked_mul(U256::from(self.max_fee_per_gas()))?.checked_add(self.value())
     }
 }
 
-/// The envelope in these bytes, which will say of itself that it has this hash.
+/// Decodes an envelope; `hash` provides its hash.
 fn read(raw: &[u8], hash: impl FnOnce() -> B256) -> Result<TxEnvelope, DecodeError> {
     if raw.len() > MAX_TRANSACTION_BYTES {
         return Err(DecodeError::Oversized { size: raw.len() });

@@ -1,27 +1,27 @@
-//! Our own bytes on the wire and on disk: one version byte, then strict borsh with nothing after it.
+//! The chain's own encoding for network and disk: one version byte, then strict borsh without trailing bytes.
 
 use borsh::{BorshDeserialize, BorshSerialize};
 
-/// Version written in front of every encoding of our own.
+/// Version at the start of every encoding.
 pub const VERSION: u8 = 1;
 
-/// Why bytes are not an encoding of ours.
+/// Why bytes are not a valid encoding.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WireError {
-    /// The version byte is missing or of a version this build does not read.
+    /// The version byte is missing, or the version is not supported.
     #[error("encoding version {found:?}, this build reads {VERSION}")]
     Version {
-        /// The first byte; `None`: there is not one.
+        /// The first byte; `None` if there are no bytes.
         found: Option<u8>,
     },
-    /// The body is not the expected structure, or bytes follow it.
+    /// The body does not have the expected structure, or has trailing bytes.
     #[error("malformed encoding: {0}")]
     Malformed(String),
 }
 
-/// Encodes `value` behind the version byte.
+/// Encodes `value` after the version byte.
 pub fn encode<T: BorshSerialize>(value: &T) -> Vec<u8> {
-    // Counted first: growing into a full block copies it several times over.
+    // Compute the length first: a growing buffer would copy a full block several times.
     let length = borsh::object_length(value).expect("counting cannot fail");
     let mut out = Vec::with_capacity(1 + length);
     out.push(VERSION);

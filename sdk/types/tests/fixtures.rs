@@ -1,4 +1,4 @@
-//! Frozen hashes of our own encodings. A change here is a new protocol version: nodes of before and after would disagree.
+//! Frozen hashes of our own encodings. A change is a new protocol version: old and new nodes would disagree.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn block_and_header() {
     frozen(keccak256(block().encode()), "4612deb3b2b93a7f3a34aad0a11cea2bfaf24e5e405f71cfe1da7a031e924a68");
 }
 
-/// The header is the list of London's 16 fields, written here by hand, and nothing after them.
+/// The header is the list of London's 16 fields, written by hand, without other fields.
 #[test]
 fn a_header_is_sixteen_fields_of_rlp() {
     let string = |bytes: &[u8]| match bytes {
@@ -99,12 +99,12 @@ fn resume_point() {
 fn ordering_record_of_a_later_version() {
     let record = corniche_types::OrderingRecord { protocol_version: 2, ..ordering() };
     let (first, later) = (ordering().encode(), record.encode());
-    // Version byte, marker and version; then the record as before.
+    // Version byte, marker and version, followed by the previous record.
     assert_eq!(later[..9], [1, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
     assert_eq!(later[9..], first[1..]);
     assert_eq!(corniche_types::wire::decode(&later), Ok(record));
     assert_eq!(corniche_types::wire::decode(&first), Ok(ordering()));
-    // One encoding for each record: version 1 behind the marker is refused.
+    // Each record has one encoding: version 1 after the marker is refused.
     let mut again = later.clone();
     again[5] = 1;
     assert!(corniche_types::wire::decode::<corniche_types::OrderingRecord>(&again).is_err());

@@ -1,4 +1,4 @@
-//! Everything that travels or is stored comes back as it was, has one encoding only, and never brings a reader down.
+//! All encodings are reversible and unique, and no input makes a decoder panic.
 
 mod common;
 
@@ -16,7 +16,7 @@ use corniche_types::{
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-/// Round trip, and strictness: a changed version, a missing and a surplus byte are refused.
+/// Checks the round trip, and that a changed version, a missing and an additional byte are refused.
 #[track_caller]
 fn travels<T: BorshSerialize + BorshDeserialize + PartialEq + std::fmt::Debug>(value: &T) {
     let bytes = wire::encode(value);
@@ -30,7 +30,7 @@ fn travels<T: BorshSerialize + BorshDeserialize + PartialEq + std::fmt::Debug>(v
     assert_eq!(wire::decode::<T>(&[]), Err(WireError::Version { found: None }));
 }
 
-/// Whatever a bit flip makes of the bytes, reading them gives an error or a value with exactly these bytes.
+/// After a bit flip, decoding gives an error or a value with exactly these bytes.
 fn has_one_encoding<T: BorshSerialize + BorshDeserialize>(value: &T, bit: Index) {
     let mut bytes = wire::encode(value);
     let bit = bit.index(bytes.len() * 8);
@@ -154,7 +154,7 @@ fn bytes_after_a_transaction_are_refused() {
 
 #[test]
 fn a_number_with_a_leading_zero_is_refused() {
-    // Nonce 9 written as 0x820009.
+    // Nonce 9, encoded as 0x820009.
     let raw = envelope(0, 9, 2, 3, 4, 5, true, vec![], vec![]).encoded_2718();
     let at = raw.iter().position(|&byte| byte == 9).expect("the nonce");
     let mut padded = raw.clone();
@@ -164,7 +164,7 @@ fn a_number_with_a_leading_zero_is_refused() {
     assert!(Transaction::decode(padded.into()).is_err());
 }
 
-/// Our way in takes what alloy's takes, as the same transaction; and it is the only one, whatever is asked for.
+/// Our decoder accepts the same bytes as alloy's, with equal results; so does the decoder of gas limits.
 fn decode(raw: &[u8]) -> Option<Transaction> {
     let ours = Transaction::decode(Bytes::copy_from_slice(raw)).ok();
     let mut rest = raw;
@@ -176,7 +176,7 @@ fn decode(raw: &[u8]) -> Option<Transaction> {
     ours
 }
 
-/// The same as the property below, exhaustively for one byte replaced anywhere.
+/// Like the property below, exhaustively for one replaced byte at every position.
 #[test]
 fn no_byte_can_be_replaced_without_changing_the_transaction() {
     for type_byte in 0..3 {
@@ -262,7 +262,7 @@ proptest! {
         prop_assert_eq!(transaction.hash(), *envelope.tx_hash());
     }
 
-    /// Two different byte strings are never the same transaction: otherwise one payment would have two hashes.
+    /// Two different byte strings never decode to equal transactions: otherwise one payment would have two hashes.
     #[test]
     fn transactions_have_one_encoding(envelope in any_envelope(), at in any::<Index>(), byte: u8, kind in 0u8..3) {
         let mut raw = envelope.encoded_2718();

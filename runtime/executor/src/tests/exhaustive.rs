@@ -1,9 +1,9 @@
-//! Every order of the steps of two transactions, and of three up to a number of preemptions: each read, each publication of a key, each
-//! reader told, each settling is a step of its own.
+//! Every order of the steps of two transactions, and of three up to a number of preemptions. Each read, each
+//! publication of a key, each invalidated reader and each settling is a separate step.
 
 use super::script::{Op, Op::*, serially, stepped};
 
-/// Tries all choices, the last one first. Gives the number of runs.
+/// Tries all choices, the last one first. Returns the number of runs.
 fn explore(mut run: impl FnMut(&mut dyn FnMut(usize) -> usize)) -> u64 {
     let mut path: Vec<(usize, usize)> = Vec::new();
     let mut runs = 0;
@@ -28,14 +28,14 @@ fn explore(mut run: impl FnMut(&mut dyn FnMut(usize) -> usize)) -> u64 {
     }
 }
 
-/// All orders in which a worker that could go on is kept waiting at most `preemptions` times.
+/// Tries all orders in which a worker with work is preempted at most `preemptions` times.
 fn check(name: &str, scripts: &[Vec<Op>], workers: usize, preemptions: usize) -> u64 {
     let expected = serially(scripts);
     explore(|choose| {
         let mut left = preemptions;
         let mut trail = Vec::new();
         let found = stepped(scripts, workers, |last, able| {
-            // The one that took the last step first; the others cost a preemption.
+            // The worker of the last step comes first; each other one costs a preemption.
             let goes_on = able.contains(&last);
             let others = able.iter().copied().filter(|worker| *worker != last);
             let mut options: Vec<usize> = if goes_on { vec![last] } else { Vec::new() };
@@ -72,7 +72,7 @@ fn two_transactions_with_some_preemptions() {
     assert!(runs > 10_000, "{runs}");
 }
 
-/// A minute or so; `make soak` has it.
+/// Takes about a minute; `make soak` runs it.
 #[test]
 #[ignore = "takes long"]
 fn two_transactions_in_every_order() {

@@ -1,4 +1,4 @@
-//! The scheduler's core with transactions that are scripts, stepped through single reads and single publications.
+//! Tests of the scheduler's core. Scripts take the place of transactions; steps are single reads and publications.
 
 mod exhaustive;
 mod random;

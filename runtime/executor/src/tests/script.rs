@@ -1,4 +1,4 @@
-//! Scripts in place of transactions: a few steps on a few keys, each of which can be taken by itself.
+//! Scripts in place of transactions: a few operations on a few keys, each of which is a separate step.
 
 use crate::attempt::Attempt;
 use crate::core::{Core, Work};
@@ -9,20 +9,20 @@ use corniche_types::{Address, B256, Receipt, SkipReason, U256};
 use corniche_vm::{BlockReads, Executed, Fault, NotExecuted};
 use std::collections::BTreeMap;
 
-/// Slots are 0, 1, 2…; `acc` is one number.
+/// Slots are 0, 1, 2…; `acc` is a numeric register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Load(u8),
     Store(u8),
     Set(u8),
     Add(u8),
-    /// Ends unless acc is that.
+    /// Ends the script unless acc has this value.
     Unless(u8),
-    /// Adds to a slot without reading it, at most up to the limit; acc = 1 when it did, otherwise 0.
+    /// Adds to a slot without reading it, up to a limit; acc = 1 if it did, otherwise 0.
     Count(u8, u8, u8),
-    /// acc = what the fee recipient has.
+    /// acc = the fee recipient's balance.
     Fees,
-    /// The fee recipient gets so much, unread.
+    /// Adds to the fee recipient's balance without reading it.
     Tip(u8),
     Skip,
     Fault,
@@ -45,7 +45,7 @@ fn key(slot: u8) -> (Address, B256) {
 }
 
 impl Run {
-    /// One step; true when there is no more.
+    /// Does one step; returns true at the end of the script.
     fn step(&mut self, script: &[Op], view: &dyn StateView) -> bool {
         let Some(op) = script.get(self.at) else { return true };
         self.at += 1;
@@ -55,7 +55,7 @@ impl Run {
                 let value = self.writes.get(&slot).copied();
                 let added = self.additions.counters.remove(&key(slot));
                 self.acc = value.unwrap_or_else(|| stored(slot));
-                // What was added before belongs to the value from now on.
+                // Earlier additions are part of the value from now on.
                 if let Some(Sum::Plus(sum)) = added {
                     self.acc += sum.to::<u64>();
                     self.writes.insert(slot, self.acc);
@@ -126,7 +126,7 @@ impl Run {
     }
 }
 
-/// What a block of scripts comes to: each one's last number, `None` where it was skipped or at fault, and all changes.
+/// Result of a block of scripts: each one's last number (`None` if it was skipped or hit a fault) and all changes.
 #[derive(Debug, PartialEq)]
 pub struct Outcomes {
     pub numbers: Vec<Option<u64>>,
@@ -135,7 +135,7 @@ pub struct Outcomes {
     pub fees: U256,
 }
 
-/// One after the other.
+/// Runs the scripts one after the other.
 pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
     let mut changes = Changes::default();
     let mut numbers = Vec::new();
@@ -161,7 +161,8 @@ pub fn serially(scripts: &[Vec<Op>]) -> Outcomes {
     Outcomes { numbers, fault: None, storage: changes.storage, fees }
 }
 
-/// With `workers`, whose next step `choose` picks: it is given who took the last step and who can take one.
+/// Runs the scripts with `workers` workers. `choose` picks the worker of the next step; it receives the last worker and
+/// all workers that have work.
 pub fn stepped(scripts: &[Vec<Op>], workers: usize, mut choose: impl FnMut(usize, &[usize]) -> usize) -> Outcomes {
     let seed = Seed::new(0, 1);
     let works = scripts.iter().map(|_| Work::default());

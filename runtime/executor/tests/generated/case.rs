@@ -1,7 +1,8 @@
-//! Contracts out of nowhere and a block that calls them: what a fuzzer's bytes say, or what a seed is stretched to.
+//! Random contracts and a block that calls them, generated from a fuzzer's bytes or from a seed.
 //!
-//! The contracts come first and take most of the bytes. What follows says who calls which of them, with what, and how much gas there is; bytes that
-//! have run out are zeros. Words of a call's input are numbers and the addresses of the contracts, which is where they find each other.
+//! The contracts come first and take most of the bytes. The rest determines the transactions: sender, contract, input
+//! and gas. Missing bytes are zeros. Words of a call's input are numbers and the addresses of the contracts, which is
+//! how contracts find each other.
 
 use super::generate;
 use crate::support::judge::{KEYS, contracts};
@@ -10,30 +11,30 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use arbitrary::{Result, Unstructured};
 
-/// Bytes that a seed is stretched to.
+/// Number of bytes generated from a seed.
 const BYTES: usize = 10_000;
-/// More than compiling any of them costs.
+/// More than compiling any of the modules costs.
 const DEPLOYMENT_GAS: u64 = 20_000_000;
 const CALL_GAS: u64 = 400_000;
 
 pub struct Case {
-    /// Deploys the contracts: by the last key, so at known addresses.
+    /// Deploys the contracts from the last key, so their addresses are known.
     pub deployments: Vec<Bytes>,
-    /// Calls them, and deploys some again.
+    /// Calls them, and deploys some of them again.
     pub calls: Vec<Bytes>,
-    /// How the parallel executor is to run it.
+    /// Parameters of the parallel run.
     pub workers: usize,
     pub schedule: u64,
     pub threads: usize,
 }
 
-/// The bytes of a seed.
+/// Returns the bytes of a seed.
 pub fn bytes(seed: u64) -> Vec<u8> {
     generate::stretch(seed, BYTES)
 }
 
 impl Case {
-    /// `None`: the bytes make no contract that may be deployed.
+    /// Returns `None` if the bytes contain no deployable contract.
     pub fn new(bytes: &[u8]) -> Result<Option<Self>> {
         let entropy = &mut Unstructured::new(bytes);
         let mut modules: Vec<Bytes> = Vec::new();
@@ -64,10 +65,10 @@ fn deployment(nonce: u64, module: &Bytes) -> TxEip1559 {
     TxEip1559 { input: module.clone(), gas_limit: DEPLOYMENT_GAS, ..draft(nonce, TxKind::Create) }
 }
 
-/// Who sends, and what there is to call.
+/// Senders' nonces, and the contracts to call.
 struct Callers {
     nonces: [u64; KEYS as usize],
-    /// Contracts, also ones that an earlier transaction of the block deploys.
+    /// Includes contracts that an earlier transaction of the block deploys.
     targets: Vec<Address>,
     modules: Vec<Bytes>,
 }
@@ -87,7 +88,7 @@ impl Callers {
                 let to = *entropy.choose(&self.targets)?;
                 let words = (0..entropy.int_in_range(4..=8)?).map(|_| word(entropy, &self.targets));
                 let mut input = words.collect::<Result<Vec<B256>>>()?.concat();
-                // Which functions run, and more numbers.
+                // Selects the functions to run, and adds numbers.
                 input.extend(entropy.arbitrary::<[[u8; 32]; 5]>()?.concat());
                 TxEip1559 { input: input.into(), gas_limit: CALL_GAS, ..draft(*nonce, to) }
             }
@@ -99,7 +100,7 @@ impl Callers {
             }
         }
         match entropy.int_in_range(0..=19)? {
-            // The sender's next transaction has the same number, or one that is not its turn.
+            // The sender's next transaction has this nonce again, or a nonce with a gap.
             0 => {}
             1 => *nonce += 2,
             2 => transaction.max_fee_per_gas = u128::from(BASE_FEE) - 1,
@@ -110,7 +111,7 @@ impl Callers {
     }
 }
 
-/// An address where a host call looks for one, a small number as it lies in storage, or anything.
+/// Returns the address of a contract, a small number in storage format, or random bytes.
 fn word(entropy: &mut Unstructured<'_>, targets: &[Address]) -> Result<B256> {
     Ok(match entropy.int_in_range(0..=3)? {
         0 | 1 => {

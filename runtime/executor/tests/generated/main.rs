@@ -1,7 +1,8 @@
-//! Contracts out of nowhere: blocks that deploy and call whatever bytes make of the instructions and host calls that contracts may use, run
-//! serially, in parallel and on other back ends. Outputs are compared whole: receipts with gas and logs, skips, changes, roots.
+//! Random contracts: blocks deploy and call modules made of all permitted instructions and host calls. They run
+//! serially, in parallel and on other back ends. Complete outputs are compared: receipts with gas and logs, skips,
+//! changes, roots.
 //!
-//! Bytes are the only source of what happens, so a fuzzer can be put in front of [`Machines::try_bytes`] as it is; here seeds are stretched.
+//! Bytes are the only input, so a fuzzer can call [`Machines::try_bytes`] directly; here the bytes come from seeds.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // also in helpers; what a long run met
 
 #[path = "../support/mod.rs"]
@@ -23,7 +24,7 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 use support::judge::{Court, assert_same, block, contracts};
 
-/// Machines that must not differ. The first is what nodes have.
+/// Virtual machines that must agree. The first is the configuration of nodes.
 struct Machines {
     node: Vm,
     others: [(Backend, Vm); 2],
@@ -39,13 +40,14 @@ impl Machines {
         Self { node: vm(Backend::default()), others }
     }
 
-    /// Runs what `bytes` say in every way there is. `None`: they say nothing.
+    /// Runs the case from `bytes` in every way. Returns `None` if there is no case.
     fn try_bytes(&self, bytes: &[u8]) -> Option<Met> {
         let case = Case::new(bytes).expect("bytes that have run out are zeros")?;
         let mut court = Court::bare(self.node.clone());
         let mut met = Met { cases: 1, ..Met::default() };
         met += self.try_block(&mut court, &case, &case.deployments, false);
-        // Most of a contract's memory is zero, and so are most of the addresses that it calls.
+        // Give the zero address the first contract's code. Most of a contract's memory is zero, so most of the addresses
+        // that it calls are zero too.
         let [first, _] = contracts();
         let account = court.snapshot().account(&first);
         let changes = Changes { accounts: [(Address::ZERO, account)].into(), ..Changes::default() };
@@ -72,18 +74,18 @@ impl Machines {
     }
 }
 
-/// What happened: a test in which nothing does cannot fail.
+/// Coverage counters: a test in which nothing happens cannot fail.
 #[derive(Debug, Default)]
 struct Met {
     cases: u64,
     deployed: u64,
     calls: u64,
     skipped: u64,
-    /// Transactions by how they ended.
+    /// Transactions by outcome.
     ends: BTreeMap<String, u64>,
     slots_written: u64,
     logs: u64,
-    /// By another contract than the one that the transaction called.
+    /// Logs of a contract other than the one that the transaction called.
     logs_of_others: u64,
     stepped: Statistics,
 }
@@ -143,7 +145,7 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// A few hundred seeds in CI, thousands in `make soak`: `CORNICHE_MODULES` of them from `CORNICHE_SEED` on.
+/// Tests `CORNICHE_MODULES` seeds starting at `CORNICHE_SEED`: a few hundred in CI, thousands in `make soak`.
 #[test]
 fn serial_parallel_and_other_back_ends_agree() {
     let machines = Machines::new();

@@ -1,4 +1,4 @@
-//! S2, S3: results of earlier runs are taken where everything they read is the same, and only there.
+//! S2, S3: a recorded result is adopted exactly when all its reads have equal values.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -9,7 +9,7 @@ use corniche_state::{Changes, Overlay};
 use corniche_types::{Height, certified};
 use corniche_vm::BlockEnv;
 
-/// Runs each on what those before it came to, as one who speculates does; the order is the block's unless `shuffled`.
+/// Runs each transaction on the results of those before it, as speculation does; in block order unless `shuffled`.
 fn speculate(court: &Court, candidates: &[Candidate], env: &BlockEnv, order: &[usize]) -> Vec<Option<Recorded>> {
     let base = court.snapshot();
     let mut changes = Changes::default();
@@ -42,7 +42,7 @@ fn in_the_right_order_nothing_runs_again() {
     for seed in 0..10 {
         let (output, statistics) = court.stepped(&candidates, 4, seed, recorded.clone());
         assert_same(&output, &expected, &format!("seed {seed}"));
-        // Whoever looks before the one below it was adopted finds something else, and runs.
+        // A transaction that reads before the one below it was adopted sees another value, and runs.
         assert!(statistics.adopted >= 20 && statistics.executions <= 20, "seed {seed}: {statistics:?}");
     }
     let (output, statistics) = court.threads(&candidates, 1, recorded);
@@ -50,7 +50,7 @@ fn in_the_right_order_nothing_runs_again() {
     assert_eq!((statistics.adopted, statistics.executions, statistics.offered), (30, 0, 30), "{statistics:?}");
 }
 
-/// S3: whoever looked at the block's number runs again in another block.
+/// S3: a transaction that read the block's number runs again in another block.
 #[test]
 fn the_block_is_part_of_what_was_read() {
     let court = Court::new();
@@ -68,7 +68,7 @@ fn the_block_is_part_of_what_was_read() {
     assert_eq!(statistics.adopted, 0, "everybody pays it");
 }
 
-/// Whoever looked at a certified header runs again in another block, and where another hash lies.
+/// A transaction that read a certified header runs again in another block, and on another hash.
 #[test]
 fn a_certified_header_is_part_of_what_was_read() {
     let court = Court::new();
@@ -98,11 +98,12 @@ fn a_certified_header_is_part_of_what_was_read() {
     assert_eq!((statistics.adopted, statistics.executions), (1, 1));
 }
 
-/// Not to have been told is part of it too: a number that is too new for one block is in reach of a later one, and nothing else was looked at.
+/// A failed look-up is recorded too: a header that is too new for one block is available in a later one. Nothing else
+/// was read.
 #[test]
 fn a_header_that_could_not_be_had_yet_is_asked_for_again() {
     let court = Court::new();
-    // The newest whose hash lies there.
+    // The newest header whose hash is stored.
     let number = (court.env().number - 66) as u8;
     let candidates = calls(&[&[CertifiedAt(number), Store(0)], &[Load(1), Store(2)]]);
     let expected = court.serial(&candidates);
@@ -117,7 +118,8 @@ fn a_header_that_could_not_be_had_yet_is_asked_for_again() {
     assert_eq!((statistics.adopted, statistics.executions), (1, 1));
 }
 
-/// Guessed in another order, with another tip, or of another transaction: what holds is taken and the rest is not.
+/// Recorded in another order, with another recipient of the tip, or from another transaction: only results that hold
+/// are adopted.
 #[test]
 fn a_stale_result_is_not_adopted() {
     let court = Court::new();

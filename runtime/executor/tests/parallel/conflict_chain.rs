@@ -1,4 +1,4 @@
-//! Every transaction reads what the one before it wrote.
+//! Every transaction reads what its predecessor wrote.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -15,7 +15,7 @@ fn everybody_increments_one_slot() {
     assert_eq!(output.receipts[39].output[..], [40, 0, 0, 0]);
 }
 
-/// A chain that is foreseen costs no runs in vain: after some conflicts each waits for the one before.
+/// A predicted chain causes no wasted runs: after some conflicts each transaction waits for its predecessor.
 #[test]
 fn a_chain_runs_hardly_more_often_than_serially() {
     let court = Court::new();

@@ -1,4 +1,4 @@
-//! Counters that are not read (D8): no conflict while their bounds are far, exact when they are near.
+//! Counters that are changed without being read (D8): no conflict far from their bounds, exact results near them.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -8,10 +8,10 @@ use crate::support::*;
 fn counting_is_no_conflict() {
     let mut court = Court::new();
     let mint = [Count(0, 1, 200)];
-    // Whoever finds zero pays for a new slot, so a counter that exists is what is worth measuring.
+    // Measure an existing counter: a transaction that finds zero pays for a new slot.
     let first = court.serial(&calls(&[&mint]));
     court.append(&first.changes);
-    // One transaction of each sender; the other authors' fees go to accounts that these transactions read.
+    // One transaction per sender. The other authors' fees would go to accounts that these transactions read.
     let raws: Vec<_> = (1..KEYS).map(|who| key(who).sign(call(0, 0, &mint))).collect();
     let (_, statistics) = court.judge(&by_one_author(block(&raws)), 0..10);
     assert_eq!(statistics.invalidations + statistics.suspensions + statistics.bounds_violated, 0, "{statistics:?}");
@@ -32,7 +32,8 @@ fn the_limit_is_exact() {
         let refused = output.receipts.iter().flat_map(|receipt| &receipt.logs).filter(|log| log.data[28..] == [1, 0, 0, 0]);
         assert!(kinds > 2 || refused.count() > 0);
     }
-    // Nothing but what reaches the limit: the answers change in mid-block. Fees go where nobody looks, so that answers are guessed.
+    // Only transactions that reach the limit: the answer changes in mid-block. No transaction reads the account that
+    // gets the fees, so answers are guessed.
     let programs: Vec<&[_]> = (0..30).map(|_| &mint[..]).collect();
     let (output, statistics) = court.judge(&by_one_author(calls(&programs)), 0..10);
     assert_eq!(output.receipts.iter().filter(|receipt| receipt.output[0] == 0).count(), 13);

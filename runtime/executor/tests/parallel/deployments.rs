@@ -17,7 +17,7 @@ fn called_in_the_block_that_deploys_it() {
         let input = program::input(new, contracts()[0], &[Load(0), Add(1), Store(0), Call(vec![Load(1), Add(1), Store(1)])]);
         raws.push(key(who).sign(TxEip1559 { input, gas_limit: 400_000, ..draft(0, new) }));
     }
-    // And the same code again, at another address.
+    // Deploys the same code at another address.
     raws.push(key(0).sign(TxEip1559 { input: program::module(9), gas_limit: 6_000_000, ..draft(1, TxKind::Create) }));
     let (output, _) = court.judge(&block(&raws), 0..20);
     assert!(output.receipts.iter().all(|receipt| receipt.success), "{:?}", output.receipts);

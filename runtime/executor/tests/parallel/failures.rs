@@ -1,4 +1,4 @@
-//! Reverts, exhaustion and traps after writes: nothing of them may be seen, and the fee stays.
+//! Reverts, out-of-gas errors and traps after writes: no write remains, and the fee is kept.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -18,7 +18,7 @@ fn what_failed_wrote_nothing() {
     assert_eq!(output.receipts[32].output[..2], [9, 0], "the ninth good one");
 }
 
-/// A trap, an endless loop and a revert that only a stale read leads to.
+/// A trap, an endless loop and a revert that only a stale read causes.
 #[test]
 fn only_under_a_stale_read() {
     let court = Court::new();
@@ -30,8 +30,8 @@ fn only_under_a_stale_read() {
     court.judge(&calls(&programs), 0..20);
 }
 
-/// D5: calling an account whose code is missing is a fault of the node. One that only a stale read leads to is not believed; a real one
-/// stops the block as it does serially.
+/// D5: calling an account whose code is missing is a fault of the node. A fault caused by a stale read is ignored; a
+/// real one stops the block, as in serial execution.
 #[test]
 fn a_fault_is_believed_when_it_is_final() {
     let court = Court::new();

@@ -1,4 +1,5 @@
-//! Fees: additions to accounts that nobody reads, until somebody does. One of the three authors is paid to a sender, another to a contract.
+//! Fees: additions to accounts that are rarely read. One of the three authors is paid to a sender, another to a
+//! contract.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -12,7 +13,7 @@ fn the_fee_recipient_sends_and_receives() {
     let mut nonces = [0u64; KEYS as usize];
     let raws: Vec<_> = (0..48u8)
         .map(|index| {
-            // Key 1 gets fees, and sends every fourth transaction.
+            // Key 1 receives fees and sends every fourth transaction.
             let who = if index % 4 == 0 { 1 } else { index % KEYS };
             nonces[who as usize] += 1;
             let nonce = nonces[who as usize] - 1;
@@ -29,7 +30,7 @@ fn the_fee_recipient_sends_and_receives() {
     assert!(output.receipts.iter().all(|receipt| receipt.success));
 }
 
-/// Fees that nobody reads make nobody wait.
+/// Fees that no transaction reads cause no waiting.
 #[test]
 fn fees_alone_are_no_conflict() {
     let court = Court::new();
@@ -41,7 +42,7 @@ fn fees_alone_are_no_conflict() {
     assert_eq!(output.receipts.len(), candidates.len());
 }
 
-/// A sender that can pay only with the fees it earned in this very block.
+/// A sender that can pay only with fees it earned in the same block.
 #[test]
 fn spending_what_was_earned_in_the_same_block() {
     let court = Court::new();
@@ -53,7 +54,7 @@ fn spending_what_was_earned_in_the_same_block() {
         max_fee_per_gas: 12,
         ..draft(nonce, Address::repeat_byte(9))
     };
-    // The second author's fees are key 1's.
+    // The second author's fees go to key 1.
     let raws = vec![
         key(1).sign(all(0, 1)),
         key(2).sign(draft(0, Address::repeat_byte(8))),

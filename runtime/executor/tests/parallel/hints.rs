@@ -1,4 +1,4 @@
-//! D9: slots that a transaction declares are hints. They say who may wait for whom and never what comes of it.
+//! D9: slots declared in access lists are hints. They affect only which transactions wait, never the result.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -7,7 +7,7 @@ use alloy_consensus::TxEip1559;
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::{Address, B256};
 
-/// What to declare of the slots that are touched, or of others.
+/// Chooses the declared slots, given the touched ones.
 type Hint<'h> = dyn Fn(&mut Random, [u8; 2]) -> Vec<(Address, u8)> + 'h;
 
 fn declared(transaction: TxEip1559, slots: &[(Address, u8)]) -> TxEip1559 {
@@ -16,7 +16,7 @@ fn declared(transaction: TxEip1559, slots: &[(Address, u8)]) -> TxEip1559 {
     TxEip1559 { access_list: AccessList(slots.iter().map(item).collect()), ..transaction }
 }
 
-/// Transactions that read one slot and write the next; `hint` says what the one at a position declares.
+/// Transactions that read one slot and write the next; `hint` chooses the declared slots.
 fn hinted(seed: u64, hint: &Hint<'_>) -> Vec<corniche_executor::Candidate> {
     let (mut random, mut liar) = (Random(seed), Random(!seed));
     let mut nonces = [0; KEYS as usize];
@@ -33,7 +33,8 @@ fn hinted(seed: u64, hint: &Hint<'_>) -> Vec<corniche_executor::Candidate> {
     block(&raws)
 }
 
-/// What was declared right, wrong, partly, or not at all: the same outputs and the same storage. Gas differs, since what is declared is paid for.
+/// Correct, wrong, partial and missing declarations give equal outputs and storage. Gas differs, since declared slots
+/// cost gas.
 #[test]
 fn wrong_hints_never_change_the_result() {
     let court = Court::new();
@@ -42,13 +43,13 @@ fn wrong_hints_never_change_the_result() {
         let silent = court.serial(&hinted(seed, &|_, _| Vec::new()));
         let hints: [&Hint<'_>; 5] = [
             &|_, touched| touched.map(|slot| (contract, slot)).to_vec(),
-            // All declare the same one, which none of them touches.
+            // All declare one slot, which none of them touches.
             &|_, _| vec![(contract, 99)],
-            // Of another contract, or of what is no contract, or of so many that not all are looked at.
+            // Slots of another contract, of an account without code, or more slots than are considered.
             &|random, [slot, _]| (0..random.below(9)).map(|number| (Address::repeat_byte(number as u8), slot)).collect(),
-            // The same one twice: nobody may wait for itself.
+            // One slot twice: a transaction must not wait for itself.
             &|_, touched| vec![(contract, touched[0]); 2],
-            // Exactly those that it does not touch.
+            // Exactly the slots that it does not touch.
             &|_, touched| (0..4).filter(|slot| !touched.contains(slot)).map(|slot| (contract, slot)).collect(),
         ];
         for hint in hints {

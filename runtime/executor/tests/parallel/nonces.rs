@@ -1,4 +1,4 @@
-//! Transactions that are skipped, or not, because of what came before them.
+//! Transactions that are skipped or executed depending on earlier ones.
 
 use crate::support::judge::*;
 use crate::support::*;

@@ -1,4 +1,4 @@
-//! Everybody pays one shop, with two tokens of `contracts/`: one reads balances, the other counts them (D8).
+//! All senders pay one shop, with two tokens of `contracts/`: one reads balances, the other uses counters (D8).
 
 use crate::support::judge::*;
 use crate::support::*;
@@ -21,7 +21,8 @@ fn module(name: &str) -> Bytes {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `make contracts`", path.display())).into()
 }
 
-/// Blocks of a payment by each of twelve customers who own enough, to a shop that owns some; balances are a mapping in this slot.
+/// Runs a block of payments from twelve customers to one shop; all of them have a balance. The mapping of balances is
+/// in slot `balances`.
 fn pay(token: &str, balances: u8) -> Statistics {
     let mut court = Court::new();
     let code = module(token);

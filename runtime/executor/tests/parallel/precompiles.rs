@@ -1,4 +1,4 @@
-//! Precompiles read and write nothing, but what goes in and what comes out may be stale, and wei sent to one of them meets other wei.
+//! Precompiles read and write no state, but their input and output may be stale, and wei sent to one meets other wei.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -10,7 +10,7 @@ const SHA256: u8 = 2;
 const IDENTITY: u8 = 4;
 const PAIRING: u8 = 8;
 
-/// Each hashes what the one before hashed: a stale input leads elsewhere for good.
+/// Each transaction hashes its predecessor's hash, so a stale input changes all later ones.
 #[test]
 fn a_chain_of_hashes() {
     let court = Court::new();
@@ -20,12 +20,12 @@ fn a_chain_of_hashes() {
     assert!(values.windows(2).all(|two| two[0] != two[1]), "{values:?}");
 }
 
-/// Whether a call fails hangs on what others wrote, and with it how much gas is left for the rest.
+/// Other transactions' writes determine whether a call fails, and so how much gas is left.
 #[test]
 fn one_that_fails_only_under_a_stale_read() {
     let court = Court::new();
     let turn = [Load(0), Add(1), Store(0)];
-    // A pairing of 32 bytes fails and takes all it was given.
+    // A pairing of 32 bytes fails and uses all of its gas.
     let call = [Load(0), SkipIfZero(1), Precompile(PAIRING, 0), Precompile(IDENTITY, 1), Store(1), Log];
     let programs: Vec<&[_]> = (0..24).map(|index| if index % 5 == 3 { &turn[..] } else { &call[..] }).collect();
     let (output, _) = court.judge(&calls(&programs), 0..10);
@@ -34,7 +34,7 @@ fn one_that_fails_only_under_a_stale_read() {
     assert!(gas.len() > 2, "{gas:?}");
 }
 
-/// Payments to precompiles by transactions and by contracts, beside readers of their balances.
+/// Payments to precompiles by transactions and by contracts, next to readers of their balances.
 #[test]
 fn wei_for_precompiles() {
     let court = Court::new();
@@ -45,7 +45,7 @@ fn wei_for_precompiles() {
             match index % 3 {
                 0 => who.sign(TxEip1559 { value: U256::from(index), input: b"abc"[..].into(), ..draft(nonce, sha) }),
                 1 => who.sign(call(nonce, 0, &[Set(index), Precompile(SHA256, 1), Store(1)])),
-                // Too little gas for the hash, but not for the transfer: the wei stay.
+                // Enough gas for the transfer, but not for the hash: the wei stay with the sender.
                 _ => who.sign(TxEip1559 { value: U256::from(1), gas_limit: 21_059, ..draft(nonce, sha) }),
             }
         })

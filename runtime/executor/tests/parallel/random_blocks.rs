@@ -1,4 +1,4 @@
-//! Random blocks of everything, on few keys so that all of them meet.
+//! Random blocks of all kinds of transactions, on few keys so that they conflict.
 
 use crate::support::judge::*;
 use crate::support::program::Op;
@@ -56,7 +56,7 @@ pub fn random_block(random: &mut Random, length: u64, keys: u64) -> Vec<Bytes> {
         let mut transaction = transaction(random, nonces[who]);
         transaction.max_priority_fee_per_gas = random.below(4).into();
         match random.below(16) {
-            // Valid only if an earlier one was, or only if it was not.
+            // Valid only if an earlier one was executed, or only if it was not.
             0 => transaction.nonce += 1,
             1 => transaction.max_fee_per_gas = 9,
             2 => transaction.value = U256::MAX,
@@ -72,7 +72,8 @@ pub fn random_block(random: &mut Random, length: u64, keys: u64) -> Vec<Bytes> {
     raws
 }
 
-/// A thousand in CI, ten thousand in `make soak`: blocks, each with a number of workers, a seed of its schedule, and every few on threads.
+/// Random blocks: a thousand in CI, ten thousand in `make soak`. Each has its own number of workers and its own seed;
+/// some run on threads.
 #[test]
 fn random_blocks_are_as_serial_ones() {
     let court = Court::new();
@@ -93,7 +94,7 @@ fn random_blocks_are_as_serial_ones() {
     }
 }
 
-/// Tables are spread by a secret of each node: whatever it is, the output is the same, byte by byte.
+/// The node's secret, which seeds the hash tables, does not change a single byte of the output.
 #[test]
 fn a_nodes_secret_changes_no_output() {
     let mut court = Court::new();
@@ -103,7 +104,7 @@ fn a_nodes_secret_changes_no_output() {
             let mut random = Random(case ^ 0x0001_0000);
             let (length, keys) = (2 + random.below(30), 1 + random.below(u64::from(KEYS)));
             let candidates = block(&random_block(&mut random, length, keys));
-            // Knows no tables.
+            // Serial execution has no tables.
             let expected = court.serial(&candidates);
             let (output, _) = court.stepped(&candidates, 4, case, Vec::new());
             assert_same(&output, &expected, &format!("case {case}, secret {secret}, stepped"));

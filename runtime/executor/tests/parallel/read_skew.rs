@@ -1,4 +1,4 @@
-//! Writers that keep two slots equal, and readers that would notice if they ever saw one of them old.
+//! Writers keep two slots equal; readers detect a state in which only one of them is current.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -7,7 +7,7 @@ use crate::support::program::Op::*;
 fn nobody_sees_half_a_transaction() {
     let court = Court::new();
     let writer = [Load(0), Add(1), Store(0), Store(1)];
-    // Adds what it saw of both into one number: even, always.
+    // Adds both values to one number, which is therefore always even.
     let reader = [Load(1), Store(2), Load(0), Log, Load(2), Log];
     let programs: Vec<&[_]> = (0..36).map(|index| if index % 3 == 0 { &writer[..] } else { &reader[..] }).collect();
     let (output, _) = court.judge(&calls(&programs), 0..30);

@@ -1,4 +1,4 @@
-//! What is told of a block's execution. That it adds up is looked at wherever a block is judged.
+//! Counters of a block's execution. Every judged block also checks that they add up.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -9,7 +9,7 @@ fn run(court: &Court, candidates: &[Candidate], recorded: Vec<Option<Recorded>>)
     parallel::execute_block(&court.vm, &court.snapshot(), &court.env(), candidates, &court.fees(), &Alone, recorded).1
 }
 
-/// Every one reads what the one before wrote, and the fourth has a nonce that is not its turn.
+/// Each transaction reads what its predecessor wrote; the fourth has a wrong nonce.
 fn chain() -> Vec<Candidate> {
     let raws: Vec<_> =
         (0..8).map(|index: u8| key(index).sign(call(u64::from(index == 3), 0, &[Load(1), Add(1), Store(1)]))).collect();
@@ -25,7 +25,7 @@ fn one_thread_runs_each_transaction_once() {
     assert_eq!(runs.transactions, [Run { lane: 0, runs: 1 }; 7], "the skipped one is none of them");
 }
 
-/// The first finds what it had found; those after it do not.
+/// The first one reads equal values and is adopted; those after it are not.
 #[test]
 fn an_adopted_result_is_no_run() {
     let court = Court::new();
@@ -40,7 +40,7 @@ fn an_adopted_result_is_no_run() {
     assert!(runs.transactions[1..].iter().all(|run| run.runs == 1), "{runs:?}");
 }
 
-/// Several workers meet: what ran again is told with the transaction that did, the same for the same seed.
+/// Several workers conflict: repeated runs count for their transaction, and equal seeds give equal counts.
 #[test]
 fn what_ran_again_is_told() {
     let court = Court::new();

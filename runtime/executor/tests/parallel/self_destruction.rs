@@ -1,4 +1,4 @@
-//! Transactions whose writes depend on what they read, so that a stale read makes writes that vanish, or that appear late.
+//! Transactions whose writes depend on their reads, so that a stale read causes writes that disappear or appear later.
 
 use crate::support::judge::*;
 use crate::support::program::Op::*;
@@ -6,7 +6,7 @@ use crate::support::program::Op::*;
 #[test]
 fn writes_that_vanish_and_appear() {
     let court = Court::new();
-    // Where it writes is what it read.
+    // The value it reads determines the slot it writes.
     let hop = [Load(0), StoreAt(7), Load(0), Add(1), Store(0)];
     let follow = [Load(0), LoadAt, Log, Add(1), Store(1)];
     let guard = [Load(1), SkipIfZero(2), Set(3), Store(2), Load(2), StoreAt(0)];
@@ -14,7 +14,7 @@ fn writes_that_vanish_and_appear() {
     court.judge(&calls(&programs), 0..30);
 }
 
-/// Each one undoes the reason for which the next one would have written.
+/// Each transaction removes the condition under which the next one writes.
 #[test]
 fn each_takes_the_next_ones_reason_away() {
     let court = Court::new();

@@ -1,4 +1,4 @@
-//! Blocks run in every way there is, each result compared whole with the serial one.
+//! Runs a block in every way and compares each complete result with the serial one.
 
 use super::program::{self, Op};
 use super::threads::Threads;
@@ -8,24 +8,24 @@ use corniche_state::Snapshot;
 use corniche_types::certified;
 
 pub const KEYS: u8 = 12;
-/// An account that names code which is nowhere: to call it is a fault of the node.
+/// An account whose code does not exist: calling it is a fault of the node.
 pub const BROKEN: Address = Address::repeat_byte(0xbb);
 /// Number of the first block.
 const FIRST: u64 = 200;
 
-/// Two copies of the contract that does what it is told, at the first two addresses of the last key.
+/// Addresses of two copies of the program contract: the first two of the last key.
 pub fn contracts() -> [Address; 2] {
     [0, 1].map(|nonce| key(KEYS).address().create(nonce))
 }
 
-/// A chain with funded keys and the contracts in place, for many blocks to be tried on.
+/// A chain with funded keys and the deployed contracts, on which many blocks can be tried.
 pub struct Court {
     pub vm: Vm,
     pub state: State,
     pub height: u64,
 }
 
-/// How many cases a random test tries, in all; `CORNICHE_BLOCKS` says otherwise.
+/// Number of cases of a random test, in total; `CORNICHE_BLOCKS` overrides it.
 #[allow(clippy::disallowed_methods)] // tests are configured by their environment
 pub fn cases(usual: u64) -> u64 {
     std::env::var("CORNICHE_BLOCKS").map_or(usual, |text| text.parse().expect("CORNICHE_BLOCKS is a number"))
@@ -48,7 +48,7 @@ impl Court {
         court
     }
 
-    /// Without the contracts.
+    /// Creates the chain without the contracts.
     pub fn bare(vm: Vm) -> Self {
         let funded = |number: u8| {
             let account = Account { balance: U256::from(1_000_000_000_000_000u64), ..Account::default() };
@@ -58,7 +58,7 @@ impl Court {
         let broken =
             Account { nonce: 1, code_hash: B256::repeat_byte(0xbb), abi_version: 1, gas_version: 1, ..Account::default() };
         genesis.accounts.insert(BROKEN, Some(broken));
-        // The newest three that transactions find; in the slots after them lies nothing.
+        // Hashes of the newest three certified headers; later slots are empty.
         let hash = |number: u64| ((certified::ADDRESS, certified::slot(number)), B256::repeat_byte(number as u8));
         genesis.storage = (FIRST - 67..FIRST - 64).map(hash).collect();
         let state = State::default();
@@ -66,12 +66,12 @@ impl Court {
         Self { vm, state, height: 0 }
     }
 
-    /// The same chain on another machine.
+    /// Returns the same chain on another machine.
     pub fn on(&self, vm: &Vm) -> Self {
         Self { vm: vm.clone(), state: self.state.clone(), height: self.height }
     }
 
-    /// The same chain on a node with another secret for its tables.
+    /// Returns the same chain on a node with another secret for its tables.
     #[must_use]
     pub fn with_secret(self, table_secret: u64) -> Self {
         let config = VmConfig { executors: 5, callers: 0, table_secret, ..VmConfig::default() };
@@ -130,8 +130,8 @@ impl Court {
         told(parallel::execute_block_stepped(&self.vm, &view, &env, candidates, &fees, workers, seed, recorded))
     }
 
-    /// Runs the block serially, stepped with so many seeds for each of several numbers of workers, and on real threads. The sum of what
-    /// it took, for tests that want to know that something happened.
+    /// Runs the block serially, stepped with every seed in `seeds` for several numbers of workers, and on real threads.
+    /// Returns the sum of the statistics, so that tests can check that conflicts occurred.
     pub fn judge(&self, candidates: &[Candidate], seeds: std::ops::Range<u64>) -> (BlockOutput, Statistics) {
         let expected = self.serial(candidates);
         let mut total = Statistics::default();
@@ -151,7 +151,7 @@ impl Court {
     }
 }
 
-/// What is told of each transaction adds up to what is told of all.
+/// Checks that the counters of the transactions add up to those of the block.
 fn told((output, runs): (BlockOutput, Runs)) -> (BlockOutput, Statistics) {
     let Runs { threads, statistics, transactions } = runs;
     assert_eq!(transactions.len(), output.receipts.len(), "one for each receipt");
@@ -159,7 +159,7 @@ fn told((output, runs): (BlockOutput, Runs)) -> (BlockOutput, Statistics) {
     let sum = |of: fn(&Run) -> u64| transactions.iter().map(of).sum::<u64>();
     let (runs, again) = (sum(|run| run.runs.into()), sum(|run| run.runs.saturating_sub(1).into()));
     let adopted = sum(|run| u64::from(run.runs == 0));
-    // Skipped transactions run too, and a result that was adopted may be taken back.
+    // Skipped transactions run too, and an adopted result may be invalidated.
     let skipped = output.skipped.len() as u64;
     assert!(runs <= statistics.executions && again <= statistics.re_executions, "{transactions:?}, {statistics:?}");
     assert!(adopted <= statistics.adopted, "{transactions:?}, {statistics:?}");
@@ -167,7 +167,7 @@ fn told((output, runs): (BlockOutput, Runs)) -> (BlockOutput, Statistics) {
     (output, statistics)
 }
 
-/// All of it, the first difference named.
+/// Compares complete outputs, and names the first difference.
 pub fn assert_same(found: &BlockOutput, expected: &BlockOutput, how: &str) {
     assert_eq!(found.skipped, expected.skipped, "skipped: {how}");
     for (index, (found, expected)) in found.receipts.iter().zip(&expected.receipts).enumerate() {
@@ -182,13 +182,13 @@ pub fn assert_same(found: &BlockOutput, expected: &BlockOutput, how: &str) {
     assert_eq!(found, expected, "{how}");
 }
 
-/// A call of contract `which`.
+/// Returns a call of contract `which`.
 pub fn call(nonce: u64, which: usize, ops: &[Op]) -> TxEip1559 {
     let both = contracts();
     TxEip1559 { input: program::input(both[which], both[1 - which], ops), gas_limit: 400_000, ..draft(nonce, both[which]) }
 }
 
-/// Calls of the first contract, each by the next key.
+/// Returns calls of the first contract, each by the next key.
 pub fn calls(programs: &[&[Op]]) -> Vec<Candidate> {
     let mut nonces = [0; KEYS as usize];
     let sign = |(index, ops): (usize, &&[Op])| {
@@ -199,13 +199,13 @@ pub fn calls(programs: &[&[Op]]) -> Vec<Candidate> {
     block(&programs.iter().enumerate().map(sign).collect::<Vec<_>>())
 }
 
-/// The same candidates, the fees all going to an account that nothing else has to do with.
+/// Returns the candidates with all fees going to an account that is used for nothing else.
 pub fn by_one_author(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates.iter_mut().for_each(|candidate| candidate.author = ValidatorIndex(0));
     candidates
 }
 
-/// Authors take turns among three.
+/// Three authors take turns.
 pub fn block(raws: &[Bytes]) -> Vec<Candidate> {
     let mut candidates = candidates(raws);
     for (position, candidate) in candidates.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A small chain for block tests: funded keys, a contract, and random workloads that any process can repeat.
+//! A small chain for block tests: funded keys, a contract, and random workloads that are reproducible across processes.
 #![allow(dead_code)] // each test binary uses a part
 #![allow(clippy::unwrap_used)] // test helpers, as the tests they serve
 
@@ -20,7 +20,8 @@ pub const BASE_FEE: u64 = 10;
 pub const BLOCK_GAS: u64 = 60_000_000;
 pub const FEE_ADDRESSES: [Address; 2] = [Address::repeat_byte(0xf0), Address::repeat_byte(0xf1)];
 
-/// Input is three bytes: how to end (0 return, 1 revert, 2 trap), a slot, what to add to it. Adds, logs slot and sum, returns the sum.
+/// Input is three bytes: the ending (0 return, 1 revert, 2 trap), a slot, and a number. Adds the number, logs slot and
+/// sum, returns the sum.
 const ADDER: &str = r#"(module
   (import "vm_hooks" "read_args" (func $read_args (param i32)))
   (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
@@ -61,7 +62,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Five keys, the last one poor.
+    /// Creates a chain with five keys, the last one with little balance.
     pub fn new() -> Self {
         let funded = |number: u8| {
             let wei = if number == 4 { 10_000_000 } else { 1_000_000_000_000u64 };
@@ -80,12 +81,12 @@ impl Node {
         }
     }
 
-    /// Executes without keeping anything.
+    /// Executes without storing the result.
     pub fn execute(&self, raws: &[Bytes]) -> BlockOutput {
         execute_block(&self.vm, &self.state.latest(), &self.env(), &candidates(raws), &FEE_ADDRESSES)
     }
 
-    /// Executes and keeps; the new state root beside the output.
+    /// Executes and stores the result; also returns the new state root.
     pub fn append(&mut self, raws: &[Bytes]) -> (BlockOutput, B256) {
         let height = self.state.head().unwrap().next();
         let output = self.execute(raws);
@@ -111,7 +112,7 @@ impl Node {
     }
 }
 
-/// Authors alternate.
+/// Two authors alternate.
 pub fn candidates(raws: &[Bytes]) -> Vec<Candidate> {
     let candidate = |(position, raw): (usize, &Bytes)| Candidate {
         author: ValidatorIndex((position % 2) as u16),
@@ -141,7 +142,7 @@ pub fn addition(nonce: u64, contract: Address, end: u8, slot: u8, amount: u8) ->
     TxEip1559 { input: vec![end, slot, amount].into(), ..draft(nonce, contract) }
 }
 
-/// Blocks of everything that may happen to a chain, valid and not; a function of the seed.
+/// Returns blocks of valid and invalid transactions of all kinds; a function of the seed.
 pub fn workload(seed: u64) -> Vec<Vec<Bytes>> {
     let mut random = Random(seed);
     let mut nonces = [0u64; 5];
@@ -186,7 +187,7 @@ pub fn workload(seed: u64) -> Vec<Vec<Bytes>> {
     blocks
 }
 
-/// Runs a workload on a fresh node: everything that came of it, in one hash.
+/// Runs a workload on a fresh node and returns one hash over all results.
 pub fn digest(seed: u64) -> B256 {
     let mut node = Node::new();
     let mut bytes = Vec::new();

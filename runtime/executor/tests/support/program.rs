@@ -1,7 +1,8 @@
-//! A contract that does what its input says, so that a test can write down what transactions read and write.
+//! A contract that executes the program in its input, so that a test can specify reads and writes.
 //!
-//! The input is two addresses, `other` and `own`, and a list of steps of four bytes. Slots hold numbers of 16 bits; `acc` is one register.
-//! A call hands some of the steps that follow to `other`, with the two addresses exchanged, and goes on after them.
+//! The input is two addresses, `other` and `own`, and a list of steps of four bytes. Slots hold 16-bit numbers; `acc`
+//! is the only register. A call passes some of the following steps to `other`, with the two addresses exchanged, and
+//! continues after them.
 
 use alloy_primitives::{Address, Bytes};
 
@@ -15,35 +16,35 @@ pub enum Op {
     Add(u8),
     /// acc = n
     Set(u8),
-    /// When acc is zero, leaves out so many steps.
+    /// Skips this many steps if acc is zero.
     SkipIfZero(u8),
     Trap,
     Revert,
-    /// Runs until there is no gas left.
+    /// Runs until the gas is used up.
     Burn,
-    /// acc = 0 when the call of `other` with these steps succeeded.
+    /// acc = 0 if the call of `other` with these steps succeeded.
     Call(Vec<Op>),
-    /// Sends so many wei to `other`, with no steps; acc as for a call.
+    /// Sends this many wei to `other`, with no steps; sets acc as for a call.
     Send(u8),
-    /// acc = what `other` has, in wei, modulo 2^32.
+    /// acc = balance of `other` in wei, modulo 2^32.
     Balance,
     Log,
-    /// acc = slot number acc modulo 8
+    /// acc = slot[acc modulo 8]
     LoadAt,
-    /// slot number acc modulo 8 = n
+    /// slot[acc modulo 8] = n
     StoreAt(u8),
     /// acc = the block's number
     Number,
-    /// acc = the last two bytes of the hash of the header so many below the newest one whose hash can be had, 65,535 when there is none.
+    /// acc = last two bytes of the hash of the header n below the newest available one; otherwise 65,535.
     Certified(u8),
-    /// The same of the header with this number; the block's is not asked for.
+    /// Like `Certified`, for the header with this number. Does not read the block's number.
     CertifiedAt(u8),
-    /// Adds to a slot, at most up to the limit, without reading it; acc = 0 when it did.
+    /// Adds to a slot, up to a limit, without reading it; acc = 0 if it did.
     Count(u8, u8, u8),
-    /// Takes from a slot, at least down to the floor, without reading it; acc = 0 when it did.
+    /// Subtracts from a slot, down to a floor, without reading it; acc = 0 if it did.
     CountDown(u8, u8, u8),
-    /// Sends acc as a word, and so many wei, to the precompile at this address (0 for 0x100); acc = the last two bytes of the first
-    /// word that came back, 65,535 when the call failed.
+    /// Sends acc as a word, and some wei, to the precompile at this address (0 for 0x100). acc = last two bytes of the
+    /// first returned word; 65,535 if the call failed.
     Precompile(u8, u8),
 }
 
@@ -148,13 +149,13 @@ const WAT: &str = r#"(module
     (call $write_result (i32.const 60) (i32.const 4))
     (i32.const 0)))"#;
 
-/// The contract's module, different for each number but in nothing else.
+/// Returns the contract's module; modules differ only in `number`.
 pub fn module(number: u8) -> Bytes {
     let body = WAT.strip_suffix(')').unwrap();
     wat::parse_str(format!("{body} (global i32 (i32.const {number})))")).unwrap().into()
 }
 
-/// Input for the contract at `own`.
+/// Returns the input for the contract at `own`.
 pub fn input(own: Address, other: Address, ops: &[Op]) -> Bytes {
     let mut bytes = [other.as_slice(), own.as_slice()].concat();
     for op in ops {
@@ -198,7 +199,7 @@ fn encode(op: &Op, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Steps, the ones within calls counted.
+/// Returns the number of steps, including those within calls.
 pub fn length(ops: &[Op]) -> usize {
     ops.iter().map(|op| 1 + if let Op::Call(steps) = op { length(steps) } else { 0 }).sum()
 }

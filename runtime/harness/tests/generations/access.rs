@@ -1,4 +1,4 @@
-//! OpenZeppelin's ERC-721, minted by whoever has a role.
+//! OpenZeppelin's ERC-721 with a minter role.
 
 use super::contract;
 use alloy_primitives::{Address, B256, Bytes, FixedBytes, U256, keccak256};
@@ -39,7 +39,7 @@ fn id(value: u64) -> U256 {
     U256::from(value)
 }
 
-/// Alice administers, bob mints.
+/// Alice is the administrator, bob the minter.
 fn collectible() -> (Chain, Address, [Address; 3]) {
     let mut chain = Chain::new();
     let people = ["alice", "bob", "carol"].map(|name| chain.account(name));
@@ -59,7 +59,7 @@ fn minter() -> B256 {
 fn roles_are_granted_revoked_and_given_back() {
     let (mut chain, collectible, [alice, bob, carol]) = collectible();
     chain.by(bob).send(collectible, mintCall { to: carol, tokenId: id(1) }).unwrap();
-    // Who administers does not mint, and who mints does not administer.
+    // The administrator cannot mint, and the minter cannot administer.
     let refused = chain.by(alice).send(collectible, mintCall { to: alice, tokenId: id(2) }).err().unwrap();
     let error: AccessControlUnauthorizedAccount = refused.error().unwrap();
     assert_eq!((error.account, error.neededRole), (alice, minter()));
@@ -90,7 +90,7 @@ fn tokens_change_hands_with_approval() {
     assert_eq!(chain.view(collectible, getApprovedCall { tokenId: id(1) }), alice);
     let moved = chain.by(alice).send(collectible, taken).unwrap();
     assert_eq!(moved.events::<Transfer>()[0].tokenId, id(1));
-    // An approval is for one transfer, one of an operator for all.
+    // An approval is valid for one transfer, an operator's approval for all.
     assert_eq!(chain.view(collectible, getApprovedCall { tokenId: id(1) }), Address::ZERO);
     chain.by(alice).send(collectible, setApprovalForAllCall { operator: carol, approved: true }).unwrap();
     assert!(chain.view(collectible, isApprovedForAllCall { owner: alice, operator: carol }));
@@ -102,7 +102,7 @@ fn tokens_change_hands_with_approval() {
     assert!(chain.by(bob).send(collectible, twice).err().unwrap().error::<ERC721InvalidSender>().is_some());
 }
 
-/// A transfer that is safe asks an account of code whether it wants the token.
+/// A safe transfer calls a receiving contract, which may refuse the token.
 #[test]
 fn receivers_are_asked() {
     let (mut chain, collectible, [alice, bob, carol]) = collectible();

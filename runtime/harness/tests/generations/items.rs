@@ -1,4 +1,4 @@
-//! OpenZeppelin's ERC-1155: batches, and receivers that are asked.
+//! OpenZeppelin's ERC-1155: batches, and calls of receivers.
 
 use super::contract;
 use alloy_primitives::{Address, Bytes, U256};
@@ -29,7 +29,7 @@ fn numbers<const N: usize>(values: [u64; N]) -> Vec<U256> {
     values.map(U256::from).to_vec()
 }
 
-/// Alice has ten of 1, twenty of 2 and thirty of 3.
+/// Alice has 10 of item 1, 20 of item 2 and 30 of item 3.
 fn items() -> (Chain, Address, [Address; 2]) {
     let mut chain = Chain::new();
     let people = ["alice", "bob"].map(|name| chain.account(name));
@@ -77,7 +77,7 @@ fn receivers_of_one_and_of_many_are_asked() {
     let sent = chain.by(alice).send(items, one(holder)).unwrap();
     assert_eq!(sent.events::<TransferSingle>()[0].value, U256::from(7));
     assert_eq!(chain.view(items, balanceOfCall { account: holder, id: U256::from(2) }), U256::from(7));
-    // A contract that does not answer is not sent anything, by transfer or by mint.
+    // A contract without the receiver function gets no items, by transfer or by mint.
     let deaf = chain.by(alice).deploy(&contract("oz_erc721"), (alice,)).unwrap();
     let minted = mintCall { to: deaf, id: U256::from(9), value: U256::from(1), data: Bytes::new() };
     for refused in [

@@ -1,4 +1,5 @@
-//! What each generation offers without a library, used as its contracts use it. The same contract, written for 0.9 and for 0.10.
+//! Features of the SDK's generations without other libraries. The contract exists in a version for 0.9 and one for
+//! 0.10.
 
 use super::contract;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -43,7 +44,7 @@ sol! {
 
 const GENERATIONS: [&str; 2] = ["probe_sdk_0_9", "probe_sdk_0_10"];
 
-/// A contract of each generation on one chain, the number of each, and two people.
+/// Deploys the contract of each generation on one chain; also returns two accounts.
 fn both() -> (Chain, [Address; 2], [Address; 2]) {
     let mut chain = Chain::new();
     let people = ["alice", "bob"].map(|name| chain.account(name));
@@ -71,7 +72,7 @@ fn all_kinds_of_storage_keep_what_was_stored() {
         let scalars = chain.view(probe, scalarsCall {});
         let packed = (scalars._1, scalars._2, scalars._3, scalars._4);
         assert_eq!((scalars._0, packed, scalars._5), (U256::MAX, (-5, 255, true, bob), word));
-        // Texts within a word and beyond one are kept differently.
+        // Short strings fit into one slot; longer ones have another layout.
         for length in [0, 31, 32, 100, 3] {
             let (text, data) = ("é".repeat(length / 2), Bytes::from(vec![9; length]));
             chain.by(alice).send(probe, setTextsCall { text: text.clone(), data: data.clone() }).unwrap();
@@ -88,7 +89,7 @@ fn all_kinds_of_storage_keep_what_was_stored() {
     }
 }
 
-/// Each generation calls the other.
+/// Contracts of both generations call each other.
 #[test]
 fn calls_of_all_three_kinds() {
     let (mut chain, [one, other], [_, bob]) = both();
@@ -110,16 +111,16 @@ fn calls_of_all_three_kinds() {
         let looked = staticCallOtherCall { to: callee, data: encode(scalarsCall {}) };
         let answer = chain.by(bob).call(caller, looked).unwrap();
         assert_eq!(scalarsCall::abi_decode_returns(&answer).unwrap()._0, U256::from(7));
-        // A store in a static call ends the callee without words.
+        // A write in a static call aborts the callee without revert data.
         let refused = chain.by(bob).send(caller, staticCallOtherCall { to: callee, data: stored }).err().unwrap();
         assert!(refused.error::<CalleeFailed>().unwrap().data.is_empty());
 
-        // Value goes along, and an error comes back whole.
+        // The call carries value, and an error is returned completely.
         chain.by(bob).value(U256::from(5)).send(caller, callOtherCall { to: callee, data: Bytes::new() }).unwrap();
         let refuse = encode(refuseCall { number: U256::from(3) });
         let refused = chain.by(bob).value(U256::from(5)).send(caller, callOtherCall { to: callee, data: refuse });
         let inner = refused.err().unwrap().error::<CalleeFailed>().unwrap().data;
-        // What is not payable refuses the wei before it refuses for its own reason.
+        // A function that is not payable rejects the value before it returns its own error.
         assert!(Refused::abi_decode(&inner).is_err());
         let refuse = encode(refuseCall { number: U256::from(3) });
         let refused = chain.by(bob).send(caller, callOtherCall { to: callee, data: refuse }).err().unwrap();
@@ -138,7 +139,7 @@ fn contracts_make_contracts() {
         assert_eq!(nonce, 1, "as EIP-161 has it");
         let child = chain.by(alice).value(U256::from(9)).send(maker, createCall { code: code.clone() }).unwrap().output;
         assert_eq!((child, chain.balance(child)), (maker.create(nonce), U256::from(9)));
-        // No constructor ran, since none was asked for.
+        // No constructor ran, since none was requested.
         assert_eq!(chain.view(child, scalarsCall {})._4, Address::ZERO);
 
         let with_arguments = |number: u64| -> Bytes {
@@ -151,7 +152,7 @@ fn contracts_make_contracts() {
         assert_eq!(child, maker.create2_from_code(salt, &code));
         let scalars = chain.view(child, scalarsCall {});
         assert_eq!((scalars._0, scalars._4), (U256::from(8), maker));
-        // Twice at one place cannot be, and a constructor's error reaches whoever called.
+        // A second deployment at one address fails, and a constructor's error is passed on to the caller.
         let refused = chain.by(alice).send(maker, call).err().unwrap();
         assert!(refused.error::<CalleeFailed>().unwrap().data.is_empty());
         let refused = chain.by(alice).send(maker, createCall { code: with_arguments(13) }).err().unwrap();
@@ -170,7 +171,7 @@ fn transient_storage_lasts_as_long_as_its_transaction() {
         let calls = vec![
             call(encode(transientStoreCall { key, value })),
             call(encode(transientLoadCall { key })),
-            // What a call wrote that failed is gone.
+            // A failed call's writes are reverted.
             call(encode(delegateCallOtherCall { to: many, data: Bytes::from(b"no function") })),
             call(encode(transientLoadCall { key })),
         ];

@@ -1,4 +1,4 @@
-//! OpenZeppelin's ERC-20 with permit, an owner and a pause.
+//! OpenZeppelin's ERC-20 with permit, owner and pause.
 
 use super::contract;
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -46,7 +46,7 @@ const fn n(value: u64) -> U256 {
     U256::from_limbs([value, 0, 0, 0])
 }
 
-/// Alice owns the contract and a hundred.
+/// Alice owns the contract and 100 tokens.
 fn token() -> (Chain, Address, [Address; 3]) {
     let mut chain = Chain::new();
     let people = ["alice", "bob", "carol"].map(|name| chain.account(name));
@@ -114,7 +114,7 @@ fn the_owner_mints_and_pauses_until_somebody_else_does() {
     assert_eq!(chain.view(token, ownerCall {}), Address::ZERO);
 }
 
-/// ERC-2612: the contract recovers the signer by the precompile at 1.
+/// ERC-2612: the contract recovers the signer with the precompile at address 1.
 #[test]
 fn a_signature_permits() {
     let (mut chain, token, [alice, bob, _]) = token();
@@ -130,7 +130,7 @@ fn a_signature_permits() {
         let [r, s] = [signature.r(), signature.s()].map(B256::from);
         permitCall { owner, spender: bob, value, deadline, v: 27 + u8::from(signature.v()), r, s }
     };
-    // Anybody may hand it in, once.
+    // Any account may submit the permit, once.
     let permitted = chain.by(alice).send(token, permit(&key, n(40), 0)).unwrap();
     assert_eq!(permitted.events::<Approval>()[0].value, n(40));
     assert_eq!(chain.view(token, noncesCall { owner }), n(1));

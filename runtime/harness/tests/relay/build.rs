@@ -1,6 +1,6 @@
-//! A stack of half a page, where the default is sixteen pages: each page that a module starts with is paid for at every call.
+//! Sets a stack of half a page instead of the default 16 pages: every initial page costs gas in each call.
 
-#[allow(clippy::disallowed_methods)] // Cargo tells a build script by the environment what is built.
+#[allow(clippy::disallowed_methods)] // build scripts get the target from the environment
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("wasm32") {

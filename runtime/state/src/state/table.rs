@@ -1,4 +1,4 @@
-//! The tables under [`super::State`]: newest values by key, older ones in chains beside them.
+//! The tables of [`super::State`]: newest values by key, and chains of older values.
 //!
 //! ```text
 //! shard   entries: key, newest value, ─┐
@@ -6,9 +6,9 @@
 //!         older:   value before, written at ─▶ value before, written at ─▶ ...
 //! ```
 //!
-//! A reader at a height starts from the newest value and steps back over every write above its height. Each write that a
-//! readable height may have to step over keeps one element of the chain; pruning forgets them oldest first. So a key that was
-//! not written lately costs nothing but its key, its value and four bytes, and nothing at all when its value is the default.
+//! A read at a height starts with the newest value and steps back over every write above that height. Each write that a
+//! readable height may need to step over has one chain element; pruning removes them, oldest first. So a key without
+//! recent writes needs only its key, its value and four bytes, and nothing if its value is the default.
 
 use corniche_types::{Address, B256, Bytes, Height};
 use foldhash::{SharedSeed, fast::FoldHasher};
@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A shard is small enough that it grows in well under a millisecond even when there are ten million keys.
+/// Keeps shards so small that one grows in well under a millisecond, even with ten million keys.
 const SHARDS: usize = 1 << 10;
 
-/// No element of a chain.
+/// End of a chain.
 const NONE: u32 = u32::MAX;
 
 /// Versions of values by key. A key that was never written has the default value.
@@ -30,7 +30,7 @@ pub(super) struct Table<K, V> {
     seed: Seed,
 }
 
-/// Both numbers of the hash: who knows one of them can choose keys that collide.
+/// Both numbers of the hash. Knowing either of them suffices to choose colliding keys.
 #[derive(Clone, Debug)]
 struct Seed {
     own: u64,
@@ -45,7 +45,7 @@ impl Seed {
     }
 }
 
-/// What a table is keyed by.
+/// Key of a table.
 pub(super) trait Key: Copy + Eq {
     fn feed(&self, hasher: &mut FoldHasher<'_>);
 }
@@ -63,7 +63,7 @@ impl Key for (Address, B256) {
     }
 }
 
-/// One write that can still be undone: where it lies.
+/// Location of a write that can still be undone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
     hash: u64,
@@ -74,7 +74,7 @@ pub(super) struct Written {
 struct Shard<K, V> {
     entries: HashTable<Entry<K, V>>,
     older: Vec<Older<V>>,
-    /// Elements of `older` that are in no chain, linked by their `older`.
+    /// Free elements of `older`, linked by their `older` field.
     free: u32,
 }
 
@@ -82,13 +82,13 @@ struct Shard<K, V> {
 struct Entry<K, V> {
     key: K,
     value: V,
-    /// The chain's newest element.
+    /// Newest element of the key's chain.
     older: u32,
 }
 
 #[derive(Debug)]
 struct Older<V> {
-    /// The height that wrote over `before`.
+    /// Height at which `before` was overwritten.
     written: Height,
     before: V,
     newer: u32,
@@ -103,7 +103,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         }
     }
 
-    /// The value of a key as of a height.
+    /// Returns a key's value at a height.
     pub(super) fn get(&self, key: &K, height: Height) -> V {
         let hash = self.seed.hash(key);
         let shard = read(self.shard(hash));
@@ -115,14 +115,14 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         value.clone()
     }
 
-    /// Visits the newest value of each key, in no order.
+    /// Visits the newest value of each key, in arbitrary order.
     pub(super) fn for_each_newest(&self, mut visit: impl FnMut(&V)) {
         for shard in &self.shards {
             read(shard).entries.iter().for_each(|entry| visit(&entry.value));
         }
     }
 
-    /// Writes at a height above all written so far. Heights below go on reading what was there.
+    /// Writes a value at a height above all earlier ones. Lower heights keep reading the previous value.
     pub(super) fn put(&self, key: K, height: Height, value: V) -> Written {
         let hash = self.seed.hash(&key);
         let mut shard = write(self.shard(hash));
@@ -150,7 +150,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         Written { hash, older: number }
     }
 
-    /// Writes that no height has to step over.
+    /// Writes values without keeping older ones.
     pub(super) fn fill(&self, values: impl Iterator<Item = (K, V)>) {
         for (key, value) in values.filter(|(_, value)| *value != V::default()) {
             let hash = self.seed.hash(&key);
@@ -159,7 +159,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         }
     }
 
-    /// The newest write of its key that was not undone before: the key has the value again that was there.
+    /// Undoes the newest remaining write of a key and restores its previous value.
     pub(super) fn undo(&self, Written { hash, older: number }: Written) {
         let mut shard = write(self.shard(hash));
         let Shard { entries, older, free } = &mut *shard;
@@ -180,7 +180,8 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         }
     }
 
-    /// No reader steps over this write any more, nor over any of the same key before it, which were forgotten earlier.
+    /// Drops the value before this write, because no reader steps over the write any more. Earlier writes of the key
+    /// must have been dropped already.
     pub(super) fn forget_before(&self, Written { hash, older: number }: Written) {
         let mut shard = write(self.shard(hash));
         let Shard { entries, older, free } = &mut *shard;
@@ -190,7 +191,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         element.older = std::mem::replace(free, number);
         match element.newer {
             NONE => {
-                // The last of its chain: the key is found by it.
+                // Last element of its chain: find the key that refers to it.
                 let Ok(mut entry) = entries.find_entry(hash, |entry| entry.older == number) else {
                     unreachable!("every chain belongs to an entry")
                 };
@@ -203,7 +204,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
         }
     }
 
-    /// Keys kept, and bytes of memory held.
+    /// Returns the number of keys and the bytes of memory held.
     pub(super) fn size(&self) -> (usize, usize) {
         let sizes = self.shards.iter().map(|shard| {
             let shard = read(shard);
@@ -214,7 +215,7 @@ impl<K: Key, V: Clone + Default + PartialEq> Table<K, V> {
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard<K, V>> {
-        // The table below uses the lowest bits and the highest seven.
+        // Bits in the middle: the hash table uses the lowest bits and the highest seven.
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 }
@@ -225,7 +226,7 @@ impl<K, V> Default for Shard<K, V> {
     }
 }
 
-/// Code by its hash, kept for ever.
+/// Code by hash; never removed.
 #[derive(Debug)]
 pub(super) struct Codes(Vec<RwLock<BTreeMap<B256, Bytes>>>);
 

@@ -1,35 +1,35 @@
-//! The hashes of the tree: blake3 in keyed mode, with a key of its own for each use.
+//! Hashes of the tree: blake3 in keyed mode, with a separate key for each use.
 //!
-//! Nearly all inputs are two hashes side by side, exactly one block of blake3, so many of them are hashed at once in the lanes
-//! of the vector unit. blake3 does this inside for the chunks of a long input, and its `platform` module, public but not
-//! documented, is that machinery. What comes out is the plain keyed hash of each input, on every machine: the fixtures in
-//! `tests/tree.rs` and the test below hold it to that.
+//! Nearly all inputs are two hashes, exactly one block of blake3, so many inputs are hashed in parallel in the lanes of
+//! the vector unit. blake3 does this internally for the chunks of a long input, with its `platform` module, which is
+//! public but undocumented. The result is the plain keyed hash of each input on every machine. The fixtures in
+//! `tests/tree.rs` and the test below check this.
 
 use crate::Account;
 use blake3::{IncrementCounter, platform::Platform};
 use corniche_types::B256;
 use corniche_types::proof::{BRANCH, LEAF, value_hash};
 
-/// blake3's domain flags: a whole input that is one block under a key is its first chunk, its last one, and the root.
+/// Domain flags of blake3. An input of one block is the first chunk, the last chunk and the root.
 const CHUNK_START: u8 = 1 << 0;
 const CHUNK_END: u8 = 1 << 1;
 const ROOT: u8 = 1 << 3;
 const KEYED_HASH: u8 = 1 << 4;
 
-/// Inputs to hand over at a time: as many as the widest vector unit takes.
+/// Maximum number of inputs per call: the lanes of the widest vector unit.
 pub(super) const LANES: usize = 16;
 
-/// Two hashes side by side.
+/// Two concatenated hashes.
 pub(super) type Pair = [u8; 64];
 
-/// What kind of node a pair is hashed as.
+/// Kind of node to hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Leaf,
     Branch,
 }
 
-/// The hashes of at most [`LANES`] pairs.
+/// Returns the hashes of at most [`LANES`] pairs.
 pub(super) fn hash_pairs(kind: Kind, pairs: &[&Pair]) -> [[u8; 32]; LANES] {
     let key = match kind {
         Kind::Leaf => LEAF,

@@ -1,13 +1,13 @@
-//! The nodes of a tree in memory, and how a batch of updates goes through them.
+//! Nodes of a tree in memory, and batch updates.
 //!
-//! A branch holds the hashes of both its sides: exactly the bytes its own hash is made of. So neither an update nor a proof ever
-//! looks at a node that is not on its path. Links lie apart from hashes: going down reads only links, eight bytes a branch, of
-//! which a cache holds many. Nodes lie in chunks and refer to each other by number; a chunk never moves, so growing costs the
-//! same at any size.
+//! A branch holds the hashes of both sides: exactly the bytes that its own hash covers. So updates and proofs access
+//! only nodes on their path. Links are stored apart from hashes: a descent reads only links, eight bytes per branch,
+//! many of which fit into the cache. Nodes are stored in chunks and refer to each other by number. Chunks never move,
+//! so growth costs the same at any size.
 //!
-//! A batch goes down level by level, all keys at once, which lets the processor fetch the nodes of many paths at the same
-//! time; places change on the way down, in order. Then it comes up level by level: what has become too small for a branch
-//! moves up, and the rest of the level is hashed many nodes at a time.
+//! A batch descends level by level, with all keys at once, so the processor can fetch the nodes of many paths in
+//! parallel. Places change in order on the way down. Then the batch ascends level by level: a branch with too few
+//! leaves is replaced by its remaining node, and the other nodes of the level are hashed many at a time.
 
 use super::hash::{Kind, LANES, Pair, hash_pairs};
 use super::{Update, side};
@@ -15,20 +15,20 @@ use crate::{Proof, Terminal};
 use corniche_types::B256;
 use std::ops::{Index, IndexMut, Range};
 
-/// Where the hash and the link of the top node stand: the first side of a branch that is in no tree.
+/// Place of the top node: the first side of a branch that belongs to no tree.
 const TOP: Place = Place { branch: 0, side: 0 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Nodes {
-    /// Of each branch. A branch has at least two leaves under it, but for the one that holds the top.
+    /// Links of each branch. A branch has at least two leaves under it, except the one that holds the top.
     links: Chunks<[Link; 2]>,
-    /// Of each branch: hash of the 0 side ‖ hash of the 1 side. Right but during an update.
+    /// Per branch: hash of the 0 side ‖ hash of the 1 side. Invalid during an update.
     hashes: Chunks<Line>,
     /// Key ‖ value hash.
     leaves: Chunks<Line>,
 }
 
-/// Two hashes on one line of the processor's cache.
+/// Two hashes in one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Line(Pair);
@@ -40,7 +40,7 @@ struct Place {
     side: u8,
 }
 
-/// What lies at a place: 0 for nothing, otherwise the number of the node plus one, and in the lowest bit whether it is a leaf.
+/// Node at a place: 0 if empty, otherwise the node's number plus one, shifted left by one; the lowest bit marks a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Link(u32);
 
@@ -88,19 +88,19 @@ impl Line {
     }
 }
 
-/// A branch that some updates lie under.
+/// A branch with updates below it.
 struct Visit {
     branch: u32,
     place: Place,
     updates: Range<u32>,
 }
 
-/// A batch on its way down.
+/// A batch during its descent.
 struct Descent<'a> {
     updates: &'a [Update],
-    /// Branches to visit one level further down.
+    /// Branches to visit on the next level.
     next: Vec<Visit>,
-    /// Leaves to hash, and where they came to lie.
+    /// Leaves to hash, with their new places.
     leaves: Vec<(u32, Place)>,
 }
 
@@ -117,7 +117,7 @@ impl Nodes {
         B256::from(*self.hash(TOP))
     }
 
-    /// Applies the updates, which are sorted by key, each key once.
+    /// Applies updates, which must be sorted by key and contain each key once.
     pub(super) fn update(&mut self, updates: &[Update]) {
         let all = 0..u32::try_from(updates.len()).expect("a block changes less than 2^32 keys");
         let mut descent = Descent { updates, next: Vec::new(), leaves: Vec::with_capacity(updates.len()) };
@@ -143,7 +143,7 @@ impl Nodes {
         levels.iter().rev().for_each(|level| self.ascend(level));
     }
 
-    /// Brings a range of updates to a place, whose node is or would be `depth` branches below the top.
+    /// Applies a range of updates at a place; its node is `depth` branches below the top.
     fn descend(&mut self, place: Place, depth: usize, range: Range<u32>, descent: &mut Descent) {
         let updates = &descent.updates[range.start as usize..range.end as usize];
         if updates.is_empty() {
@@ -167,7 +167,7 @@ impl Nodes {
             Node::Leaf(leaf) => {
                 let key = B256::from(*self.leaves[leaf].half(0));
                 if present.any(|update| update.key.0 != key) {
-                    // The leaf moves below a branch; what happens to itself is found out there.
+                    // The leaf moves below a branch; the next level handles updates of the leaf itself.
                     let (mut links, mut hashes) = ([Link::EMPTY; 2], Line::ZERO);
                     let own_side = u8::from(side(&key, depth));
                     links[usize::from(own_side)] = Link::leaf(leaf);
@@ -202,8 +202,8 @@ impl Nodes {
         }
     }
 
-    /// Finishes a level whose lower levels are finished: a branch without two leaves gives its place to what it has, the
-    /// others are hashed.
+    /// Finishes a level after all lower levels: replaces a branch that has fewer than two leaves by its remaining node,
+    /// and hashes the other branches.
     fn ascend(&mut self, level: &[Visit]) {
         let mut waiting = Vec::with_capacity(LANES);
         for visit in level {
@@ -266,7 +266,7 @@ impl Nodes {
         number
     }
 
-    /// Puts a new branch at a place; it is hashed on the way up.
+    /// Puts a new branch at a place; the ascent hashes it.
     fn branch_at(&mut self, place: Place, links: [Link; 2], hashes: Line) -> u32 {
         let number = self.insert(links, hashes);
         self.links[place.branch][usize::from(place.side)] = Link::branch(number);
@@ -291,14 +291,14 @@ impl Nodes {
         }
     }
 
-    /// Bytes held, and how many of them are in use.
+    /// Returns the bytes held, and the bytes in use.
     pub(super) fn bytes(&self) -> (usize, usize) {
         let parts = [self.links.bytes(), self.hashes.bytes(), self.leaves.bytes()];
         parts.into_iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
     }
 }
 
-/// Things by number, in pieces that never move. Numbers of removed things are used again.
+/// Numbered items in chunks that never move. Numbers of removed items are reused.
 #[derive(Clone, Debug)]
 struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -320,7 +320,7 @@ impl<T> Chunks<T> {
             return number;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            // The first one grows as it is needed: many trees are small.
+            // The first chunk grows on demand, because many trees are small.
             let room = if self.chunks.is_empty() { 0 } else { CHUNK };
             self.chunks.push(Vec::with_capacity(room));
         }
@@ -328,7 +328,7 @@ impl<T> Chunks<T> {
         let chunk = self.chunks.last_mut().expect("one was just made");
         chunk.push(thing);
         let number = before + chunk.len() - 1;
-        // A link has 31 bits for a number plus one.
+        // A link has 31 bits for the number plus one.
         u32::try_from(number).ok().filter(|number| *number < u32::MAX >> 1).expect("2^31 nodes do not fit into memory")
     }
 

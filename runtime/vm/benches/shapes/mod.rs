@@ -1,11 +1,11 @@
-//! What is known to cost a processor much for its gas.
+//! Shapes of code that cost much CPU time per gas.
 
 use crate::support::{Artefacts, Bench, Cost, again, module};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_vm::VmConfig;
 use std::sync::Arc;
 
-/// A module.
+/// A named module to measure.
 pub struct Shape {
     pub name: String,
     pub wasm: Vec<u8>,
@@ -15,7 +15,8 @@ fn shape(name: impl Into<String>, wasm: Vec<u8>) -> Shape {
     Shape { name: name.into(), wasm }
 }
 
-/// What a loop of the search is made of: each takes nothing from the stack and leaves nothing there. `$a` is an i32, `$b` an i64, `$r` a random number.
+/// Fragments for loops of the search. Each leaves the stack unchanged. `$a` is an i32, `$b` an i64, `$r` a random
+/// number.
 pub fn fragments(pages: u32) -> Vec<String> {
     let mask = (1u64 << (63 - (u64::from(pages) * 65_536).leading_zeros())) - 1;
     let mut all: Vec<String> = Vec::new();
@@ -82,12 +83,12 @@ pub fn fragments(pages: u32) -> Vec<String> {
     all
 }
 
-/// A loop around a text of [`fragments`].
+/// Returns a module that loops over a text of [`fragments`].
 pub fn mixed(pages: u32, body: &str) -> Vec<u8> {
     let functions =
         "(global $g (mut i32) (i32.const 0)) (type $t (func)) (table 4 funcref) (elem (i32.const 0) $leaf $other $leaf $other)
         (func $leaf) (func $other) (func $deep (param i32) (result i32) (local i64 i64) (call $leaf) (local.get 0))";
-    // Where other contracts are, for those fragments that call one, and something random everywhere.
+    // Addresses of other contracts, for fragments that call one, and random data elsewhere.
     let fill = format!(
         "(local.set $r (i32.const 77))
          (loop $fill
@@ -104,7 +105,7 @@ pub fn mixed(pages: u32, body: &str) -> Vec<u8> {
     )
 }
 
-/// Loads that wait for each other, all over memory.
+/// Dependent loads across the whole memory.
 fn chase(pages: u32, grown: bool) -> Vec<u8> {
     let lines = pages * 1_024;
     let grow = if grown { format!("(drop (memory.grow (i32.const {})))", pages - 1) } else { String::new() };
@@ -204,11 +205,11 @@ pub fn shapes() -> Vec<Shape> {
     all
 }
 
-/// With little gas, to the address at 0.
+/// Calls the address at 0, with little gas.
 const CALL: &str =
     "(drop (call $call_contract (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 64) (i64.const 1500) (i32.const 32)))";
 
-/// As hard to compile as may be.
+/// Modules that are extremely expensive to compile.
 pub fn deployments() -> Vec<Shape> {
     let many = |count: usize, body: &str| module("1", &format!("(func (param i32) {body})").repeat(count), "", "i32.const 0");
     let blocks = |count: usize, inner: &str| {
@@ -274,7 +275,7 @@ pub fn deployments() -> Vec<Shape> {
     ]
 }
 
-/// More codes than are warm at once, in turns, in instances that are fresh each time: the machine behind it keeps none.
+/// More codes than are warm at once, in turns, each in a fresh instance: this machine keeps none.
 pub fn cold(bench: &mut Bench) -> Vec<(String, f64)> {
     let functions = |count: usize| format!("(func (param i32) {})", "(drop (local.get 0))".repeat(4)).repeat(count);
     [
@@ -290,7 +291,7 @@ pub fn cold(bench: &mut Bench) -> Vec<(String, f64)> {
     .into()
 }
 
-/// Codes that are all warm, in turns. How many of their instances wait for the next turn depends on the threads there are.
+/// Warm codes in turns. The number of their instances that are kept depends on the number of threads.
 pub fn warm(bench: &mut Bench) -> Vec<(String, f64)> {
     [(32, 64), (32, 17), (16, 128)]
         .map(|(codes, pages)| {
@@ -301,7 +302,8 @@ pub fn warm(bench: &mut Bench) -> Vec<(String, f64)> {
         .into()
 }
 
-/// Codes that call themselves as deep as the price of warm code goes, in turns: each start needs an instance beside those that run.
+/// Codes that call themselves as deep as the price of warm code permits, in turns. Each start needs an instance in
+/// addition to the running ones.
 pub fn nested(bench: &mut Bench) -> Vec<(String, f64)> {
     [(1, 1), (3, 1), (20, 1), (2, 17), (2, 64)]
         .map(|(codes, pages)| {
@@ -312,7 +314,7 @@ pub fn nested(bench: &mut Bench) -> Vec<(String, f64)> {
         .into()
 }
 
-/// Touches its memory and calls itself with one byte of input more, up to so many.
+/// Touches its memory and calls itself with one more byte of input, up to `levels`.
 fn nesting(pages: u64, levels: u32, number: u64) -> Vec<u8> {
     let body = format!(
         "(drop (i32.const {number}))
@@ -326,7 +328,7 @@ fn nesting(pages: u64, levels: u32, number: u64) -> Vec<u8> {
     module(&pages.to_string(), "", "(local $at i32)", &body)
 }
 
-/// Code whose frames grow memory, so that each instance serves once.
+/// Code whose frames grow memory, so that each instance is used only once.
 pub fn grown(bench: &mut Bench) -> Vec<(String, f64)> {
     [(1, 1), (17, 1), (64, 1), (127, 1), (64, 64)]
         .map(|(pages, more)| {
@@ -337,7 +339,7 @@ pub fn grown(bench: &mut Bench) -> Vec<(String, f64)> {
         .into()
 }
 
-/// Writes to each host page of its memory. The number makes it another code.
+/// Writes to each host page of its memory. `number` makes the code unique.
 fn touching(memory: &str, functions: &str, first: &str, pages: u64, number: u64) -> Vec<u8> {
     let touch = format!(
         "(drop (i32.const {number})) {first}
@@ -348,7 +350,7 @@ fn touching(memory: &str, functions: &str, first: &str, pages: u64, number: u64)
     module(memory, functions, "(local $at i32)", &touch)
 }
 
-/// Calls so many codes in turns, each with all gas, in one transaction. ns for each gas.
+/// Calls `codes` contracts in turns, each with all gas, in one transaction. Returns ns per gas.
 fn in_turns(bench: &mut Bench, codes: u64, times: u64, callee: impl Fn(u64) -> Vec<u8>) -> f64 {
     let base = 1 << 63;
     for number in 0..codes {
@@ -363,7 +365,7 @@ fn in_turns(bench: &mut Bench, codes: u64, times: u64, callee: impl Fn(u64) -> V
             (local.set $n (i64.rem_u (i64.add (local.get $n) (i64.const 1)) (i64.const {codes})))
             (br_if $next (i32.lt_u (local.tee $times (i32.add (local.get $times) (i32.const 1))) (i32.const {times})))) i32.const 0"
     );
-    // Big-endian into the last eight bytes of an address.
+    // Stores the number big-endian in the last eight bytes of an address.
     let put = "(func $put (param i64) (local i32) (loop $byte
         (i32.store8 offset=12 (local.get 1) (i32.wrap_i64 (i64.shr_u (local.get 0) (i64.extend_i32_u (i32.sub (i32.const 56) (i32.shl (local.get 1) (i32.const 3)))))))
         (br_if $byte (i32.lt_u (local.tee 1 (i32.add (local.get 1) (i32.const 1))) (i32.const 8)))))";
@@ -372,7 +374,7 @@ fn in_turns(bench: &mut Bench, codes: u64, times: u64, callee: impl Fn(u64) -> V
     cost.per_gas()
 }
 
-/// A call that cannot pay for its start, right after a restart: ns with and without compiled code at hand.
+/// A call that cannot pay for its start, right after a restart: ns with and without compiled code in the cache.
 pub fn unpaid() -> Vec<(String, f64)> {
     let body = "(i32.store (local.get 0) (i32.const 1))".repeat(2_500);
     let wasm = module("1", &format!("(func (param i32) {body})").repeat(18), "", "i32.const 0");

@@ -1,4 +1,4 @@
-//! A state with contracts in it, and what running them costs a processor.
+//! A state with contracts, and measurement of their CPU time.
 #![allow(dead_code)] // each benchmark uses its part
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -10,18 +10,19 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What is measured stands here.
+/// Address of the measured contract.
 pub const SUBJECT: Address = Address::repeat_byte(0x5b);
-/// Answers at once.
+/// A contract that returns immediately.
 pub const NOTHING: Address = Address::repeat_byte(0x77);
-/// The newest header whose hash contracts are told; all that may be are in the state.
+/// The newest header with a readable hash; the state has all readable hashes.
 pub const NEWEST_CERTIFIED: u64 = NUMBER - certified::DEPTH - 1;
-/// Of the block that all of it runs in.
+/// Number of the block in which everything runs.
 const NUMBER: u64 = 10_000;
-/// Pays for it all.
+/// Sender of all transactions.
 const PAYER: Address = Address::repeat_byte(0xaa);
 
-/// Compiled code in memory, which costs about what a file in the page cache does and outlives a machine.
+/// Cache of compiled code in memory. It costs about as much as a file in the page cache, and outlives a virtual
+/// machine.
 #[derive(Default)]
 pub struct Artefacts(pub Mutex<BTreeMap<B256, Vec<u8>>>);
 
@@ -35,7 +36,7 @@ impl ModuleCache for Artefacts {
     }
 }
 
-/// Every host call with its signature, under its own name.
+/// Returns the import of every host call, under its own name.
 pub fn imports() -> String {
     use corniche_abi::{MODULES, ValueType};
     let word = |kind: &ValueType| if *kind == ValueType::I32 { "i32 " } else { "i64 " };
@@ -49,7 +50,7 @@ pub fn imports() -> String {
         .collect()
 }
 
-/// A module that imports what its text names.
+/// Returns a module that imports the host calls in its text.
 pub fn module(memory: &str, functions: &str, locals: &str, body: &str) -> Vec<u8> {
     let used: String = imports()
         .lines()
@@ -72,24 +73,24 @@ fn names(text: &str, name: &str) -> bool {
         .any(|(at, found)| !text[at + found.len()..].starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_'))
 }
 
-/// For ever.
+/// Repeats `body` forever.
 pub fn again(body: &str) -> String {
     format!("(loop $again {body} (br $again)) i32.const 0")
 }
 
-/// Machines and accounts.
+/// A virtual machine and a state.
 pub struct Bench {
     pub vm: Vm,
     changes: Changes,
-    /// Of the block that runs come from, and of contracts that are deployed from now on.
+    /// Rules of the block for runs, and for contracts deployed from now on.
     pub rules: &'static ProtocolRules,
 }
 
-/// What one call took.
+/// Cost of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub nanoseconds: f64,
-    /// Without what the transaction pays for existing.
+    /// Gas without the transaction's intrinsic gas.
     pub gas: u64,
 }
 
@@ -130,7 +131,7 @@ impl Bench {
         self.changes.storage.insert((at, slot), value);
     }
 
-    /// Runs it once. What the caller is charged for the input is not part of the cost.
+    /// Runs the call once. The cost excludes the gas for the input.
     pub fn run(&self, to: Option<Address>, input: &Bytes, gas: u64) -> (Cost, End) {
         let intrinsic = intrinsic_gas(to.is_none(), input, &Vec::new());
         let call = Call { from: PAYER, to, input: input.clone(), gas: gas + intrinsic, ..Call::default() };
@@ -152,14 +153,14 @@ impl Bench {
         (Cost { nanoseconds, gas: outcome.gas_used.saturating_sub(intrinsic) }, outcome.end)
     }
 
-    /// The cheapest of several runs: what disturbs a machine only ever adds.
+    /// Returns the cheapest of several runs, because disturbances only add time.
     pub fn least(&self, times: u32, to: Option<Address>, input: &Bytes, gas: u64) -> Cost {
         let runs = (0..times.max(1)).map(|_| self.run(to, input, gas).0);
         runs.min_by(|one, other| one.nanoseconds.total_cmp(&other.nanoseconds)).expect("at least one run")
     }
 }
 
-/// What this thread spent of a processor, ns.
+/// CPU time of this thread in ns.
 #[allow(unsafe_code)]
 pub fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

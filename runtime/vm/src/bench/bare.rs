@@ -1,5 +1,5 @@
-//! The same module on wasmtime alone: a fresh instance for each call from a pool tuned like ours, an optimising compiler, and a host of
-//! a few lines.
+//! Runs the module on wasmtime alone: a new instance per call, from a pool configured like ours, with an optimising
+//! compiler and a minimal host.
 
 use super::{Runner, Single, Subject, TIMESTAMP, Words};
 use crate::wasm::instrument::{APART, RUN_EXPORT};
@@ -16,7 +16,7 @@ use wasmtime::{
 pub(super) enum Metering {
     Without,
     Fuel,
-    /// The module is instrumented.
+    /// Counters of our instrumentation.
     Ours,
 }
 
@@ -25,7 +25,7 @@ struct State {
     single: Arc<Single>,
     output: Bytes,
     memory: Option<Memory>,
-    /// Where the contract's memory begins.
+    /// Offset of the contract's memory.
     base: usize,
 }
 
@@ -89,7 +89,7 @@ fn call(pre: &InstancePre<State>, storage: Words, single: Arc<Single>, metering:
     }
 }
 
-/// The contract's memory and the host's state.
+/// Returns the contract's memory and the host's state.
 fn parts<'c>(caller: &'c mut Caller<'_, State>) -> wasmtime::Result<(&'c mut [u8], &'c mut State)> {
     let memory = match caller.data().memory {
         Some(memory) => memory,

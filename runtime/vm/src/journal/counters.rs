@@ -1,18 +1,18 @@
-//! Counters: slots that a transaction adds to, or takes from, without reading them (D8).
+//! Counters: slots that a transaction adds to or subtracts from without reading them (D8).
 //!
-//! While a slot is not loaded the journal knows what was added to it since the transaction began, and nothing of what was there.
-//! Whether a bound allows more is asked of the view, as a range of what was there, so that only this bit is a dependency. Once the slot
-//! is loaded it stays loaded, and what was added before is part of its value: a slot is never among the changes *and* the
-//! additions. An undo entry made before the loading then names a value: what was there, and the sum of that time.
+//! While a slot is not loaded, the journal holds only the sum of the transaction's additions, not the slot's value. A
+//! bound is checked by asking the view whether the value is in a range, so only this bit is a dependency. A loaded slot
+//! stays loaded, with earlier additions included in its value. So a slot is never in both the changes *and* the
+//! additions. An undo entry from before the load then restores a value: the original plus the earlier sum.
 //!
-//! A view that takes its answers back may contradict itself. Nothing here panics on it; the result means nothing then.
+//! An interrupted view may give contradictory answers. The code must not panic on these; its result is then discarded.
 
 use super::{Journal, Slot, SlotKey, Undo};
 use alloy_primitives::{B256, U256};
 use corniche_state::{Sum, lies_within};
 
 impl Slot {
-    /// A slot in which `original` was found and to which `added` was added.
+    /// A slot with value `original` to which `added` was added.
     pub(super) fn counted(original: B256, added: Sum) -> Self {
         let current = add(original, added);
         Self { original, current, priced: current }
@@ -20,8 +20,8 @@ impl Slot {
 }
 
 impl Journal<'_> {
-    /// Whether the slot's number plus or minus the amount keeps within the bound: at most it after adding, at least it
-    /// after taking away.
+    /// Returns whether the result stays within the bound: at most `bound` after an addition, at least `bound` after a
+    /// subtraction.
     pub fn may_count(&self, key: &SlotKey, change: Sum, bound: &U256) -> bool {
         let allowed = match change {
             Sum::Plus(amount) => bound.checked_sub(amount).map(|most| (U256::ZERO, most)),
@@ -30,12 +30,12 @@ impl Journal<'_> {
         allowed.is_some_and(|range| self.is_within(key, range))
     }
 
-    /// Whether the slot holds zero.
+    /// Returns whether the slot is zero.
     pub fn is_zero(&self, key: &SlotKey) -> bool {
         self.is_within(key, (U256::ZERO, U256::ZERO))
     }
 
-    /// Adds what [`may_count`](Self::may_count) allowed.
+    /// Applies a change that [`may_count`](Self::may_count) has permitted.
     pub fn count(&mut self, key: &SlotKey, change: Sum) {
         if let Some((place, slot)) = self.known_slot(key) {
             let undo = Undo::Counted(place, slot.current, slot.priced);
@@ -49,7 +49,7 @@ impl Journal<'_> {
         self.set_added(*key, before.and(change));
     }
 
-    /// Takes a count back: `before` is what was added when the slot was not loaded yet. By now it may be.
+    /// Undoes a count. `before` is the sum before it, when the slot was not loaded; it may be loaded now.
     pub(super) fn uncount(&mut self, key: SlotKey, before: Sum) {
         match self.known_slot(&key) {
             Some((_, slot)) => *slot = Slot::counted(slot.original, before),
@@ -69,13 +69,14 @@ impl Journal<'_> {
         }
     }
 
-    /// Whether the slot's number lies within the range, both ends included. Does not load it.
+    /// Returns whether the slot's value is in the inclusive range. Does not load the slot.
     fn is_within(&self, key: &SlotKey, (low, high): (U256, U256)) -> bool {
         if let Some(slot) = self.storage.get(key).and_then(|touched| touched.loaded.as_ref()) {
             return lies_within(&slot.current, &low, &high);
         }
-        // The same of what was there before this transaction added. That the number lies between 0 and 2^256 - 1 is known, so these two
-        // ends bound nothing; others that fall out of it bound nothing either, or leave nothing.
+        // Translate the range to the value before this transaction's additions. Every value is between 0 and 2^256 - 1,
+        // so these two limits restrict nothing. Other limits that overflow in the translation restrict nothing, or
+        // leave an empty range.
         let base = match self.added(key) {
             Sum::Plus(added) => {
                 let high = if high == U256::MAX { Some(high) } else { high.checked_sub(added) };

@@ -1,4 +1,4 @@
-//! BLAKE2b's compression function with a number of rounds of one's own (EIP-152, RFC 7693).
+//! BLAKE2b's compression function with a variable number of rounds (EIP-152, RFC 7693).
 //!
 //! ```text
 //! rounds 4, big-endian ‖ state 8 × 8 ‖ message 16 × 8 ‖ offset 2 × 8, all little-endian ‖ final block? 1
@@ -9,7 +9,7 @@ use alloy_primitives::Bytes;
 
 const INPUT_BYTES: usize = 213;
 
-/// The first words of SHA-512's state.
+/// Initial state of SHA-512.
 const IV: [u64; 8] = [
     0x6a09e667f3bcc908,
     0xbb67ae8584caa73b,
@@ -21,7 +21,7 @@ const IV: [u64; 8] = [
     0x5be0cd19137e2179,
 ];
 
-/// Which word of the message goes where, by round modulo ten.
+/// Permutation of the message's words, by round modulo ten.
 const SIGMA: [[usize; 16]; 10] = [
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
     [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
@@ -39,7 +39,7 @@ fn rounds(input: &[u8]) -> Option<u32> {
     (input.len() == INPUT_BYTES).then(|| u32::from_be_bytes([input[0], input[1], input[2], input[3]]))
 }
 
-/// What has another length fails for nothing: it takes all gas anyway.
+/// Returns 0 for an input of the wrong length: it fails and uses all gas anyway.
 pub fn price(input: &[u8]) -> u64 {
     3 * u64::from(rounds(input).unwrap_or(0))
 }
@@ -75,10 +75,10 @@ fn compress(rounds: u32, state: [u64; 8], message: &[u64; 16], offset: [u64; 2],
     std::array::from_fn(|index| state[index] ^ v[index] ^ v[index + 8])
 }
 
-/// From the working vector and the message.
+/// A round on the working vector and the message.
 type Round = fn(&mut [u64; 16], &[u64; 16]);
 
-/// One function for each row of [`SIGMA`], so that the compiler knows which words it takes.
+/// One function per row of [`SIGMA`], so that the indices are constants.
 const ROUNDS: [Round; 10] =
     [round::<0>, round::<1>, round::<2>, round::<3>, round::<4>, round::<5>, round::<6>, round::<7>, round::<8>, round::<9>];
 

@@ -1,7 +1,7 @@
 //! The pairing curve of EIP-196 and EIP-197, which its authors call alt_bn128.
 //!
-//! A coordinate is 32 bytes, big-endian; a point x and y, zeros for the one at infinity. What has two coordinates of its own in
-//! the quadratic extension is written with the imaginary part first.
+//! A coordinate is 32 bytes, big-endian. A point is x and y; zeros encode the point at infinity. Elements of the
+//! quadratic extension start with the imaginary part.
 
 use super::{PrecompileError, padded, truth};
 use alloy_primitives::Bytes;
@@ -10,7 +10,7 @@ use ark_ec::{AffineRepr, CurveGroup, pairing::Pairing};
 use ark_ff::{BigInteger, One, PrimeField, Zero};
 
 const PAIR_BYTES: usize = 192;
-/// Pairs of which what is precomputed is in memory at once: 17 KiB each.
+/// Number of pairs whose precomputed values are in memory at once: 17 KiB each.
 const PAIRS_AT_ONCE: usize = 16;
 
 pub fn pairing_price(input: &[u8]) -> u64 {
@@ -22,13 +22,13 @@ pub fn add(input: &[u8]) -> Result<Bytes, PrecompileError> {
     Ok(encode(left + right))
 }
 
-/// The factor is any number of 32 bytes: points come round after as many as there are.
+/// The factor is any 32-byte number; it is reduced modulo the order of the group.
 pub fn multiply(input: &[u8]) -> Result<Bytes, PrecompileError> {
     let point = point(input, 0)?;
     Ok(encode(point * Fr::from_be_bytes_mod_order(&padded::<32>(input, 64))))
 }
 
-/// Every point is looked at, whatever the others are.
+/// Validates every point, even if an earlier one is infinity.
 pub fn pairing(input: &[u8]) -> Result<Bytes, PrecompileError> {
     let (pairs, rest) = input.as_chunks::<PAIR_BYTES>();
     if !rest.is_empty() {
@@ -55,7 +55,7 @@ fn point(input: &[u8], start: usize) -> Result<G1Affine, PrecompileError> {
     if x.is_zero() && y.is_zero() {
         return Ok(G1Affine::zero());
     }
-    // All points of the curve are in the group.
+    // The group contains all points of the curve.
     let point = G1Affine::new_unchecked(x, y);
     if point.is_on_curve() { Ok(point) } else { Err(PrecompileError::Point) }
 }

@@ -1,4 +1,4 @@
-//! Powers modulo a number (EIP-198), at the prices of EIP-7883 and of no more than EIP-7823 allows.
+//! Powers modulo a number (EIP-198), with the prices of EIP-7883 and the size limits of EIP-7823.
 //!
 //! ```text
 //! length of base 32 ‖ of exponent 32 ‖ of modulus 32 ‖ base ‖ exponent ‖ modulus, all big-endian
@@ -8,9 +8,9 @@ use super::{PrecompileError, padded};
 use alloy_primitives::{Bytes, U256};
 use num_bigint::BigUint;
 
-/// Of each of the three numbers (EIP-7823).
+/// Maximum size of each of the three numbers (EIP-7823).
 pub const MAX_BYTES: usize = 1_024;
-/// Of the three lengths.
+/// Size of the three lengths.
 const HEAD_BYTES: usize = 96;
 const LEAST_PRICE: u64 = 500;
 
@@ -31,7 +31,7 @@ impl Lengths {
     }
 }
 
-/// EIP-7883. What is too long fails for nothing: it takes all gas anyway.
+/// Price of EIP-7883. Returns 0 for an oversized input: it fails and uses all gas anyway.
 pub fn price(input: &[u8]) -> u64 {
     let Ok(lengths) = Lengths::of(input) else { return 0 };
     let words = lengths.base.max(lengths.modulus).div_ceil(8) as u64;
@@ -56,7 +56,7 @@ pub fn run(input: &[u8]) -> Result<Bytes, PrecompileError> {
     Ok(output.into())
 }
 
-/// Without leading zeros, or with some.
+/// The result may have leading zeros.
 fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Vec<u8> {
     let digits = exponent.iter().position(|digit| *digit != 0).map_or(0, |first| exponent.len() - first);
     let is_even = modulus.last().is_some_and(|digit| digit % 2 == 0);
@@ -68,7 +68,7 @@ fn power(base: &[u8], exponent: &[u8], modulus: &[u8]) -> Vec<u8> {
     aurora_engine_modexp::modexp(base, exponent, modulus)
 }
 
-/// So many bytes, with zeros for those that are not there, and what comes after them.
+/// Returns `length` bytes, padded with zeros, and the rest of the input.
 fn take(input: &[u8], length: usize) -> (Vec<u8>, &[u8]) {
     let (there, rest) = input.split_at(length.min(input.len()));
     let mut bytes = there.to_vec();
@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn number() -> impl Strategy<Value = Vec<u8>> {
-        // With many zeros at the end or in front, too: even numbers and small exponents go another way.
+        // Includes many zeros at the end or the start, because even numbers and small exponents take another path.
         (prop::collection::vec(any::<u8>(), 0..48), 0..24usize, any::<bool>()).prop_map(|(mut bytes, zeros, front)| {
             let at = if front { 0 } else { bytes.len() };
             bytes.splice(at..at, std::iter::repeat_n(0, zeros));
@@ -96,7 +96,7 @@ mod tests {
         fn powers_are_those_of_both_libraries(base in number(), exponent in number(), modulus in number(), cut in 0..8usize) {
             let lengths = [&base, &exponent, &modulus].map(|number| U256::from(number.len()).to_be_bytes::<32>());
             let mut input = [lengths.as_flattened(), &base, &exponent, &modulus].concat();
-            // Zeros at the end need not be sent.
+            // Trailing zeros may be omitted.
             let cut = input.iter().skip(HEAD_BYTES).rev().take(cut).take_while(|byte| **byte == 0).count();
             input.truncate(input.len() - cut);
             let output = run(&input).unwrap();

@@ -4,8 +4,8 @@
 //! hash 32 ‖ r 32 ‖ s 32 ‖ x of the key 32 ‖ y of the key 32
 //! ```
 //!
-//! One comes out when the signature is valid, nothing otherwise. A high `s` is as good as a low one. Nothing here is secret, so
-//! how long it takes may depend on what is checked.
+//! The output is one if the signature is valid, otherwise empty. High and low `s` are both valid. Nothing is secret
+//! here, so the running time may depend on the input.
 
 use super::{big_integer, padded, truth};
 use alloy_primitives::Bytes;
@@ -14,7 +14,7 @@ use ark_ff::{BigInt, BigInteger, Field, PrimeField, Zero};
 use ark_secp256r1::{Affine, Fq, Fr, Projective};
 
 const INPUT_BYTES: usize = 160;
-/// Bits of each factor that are dealt with in one step.
+/// Bits of each factor per step.
 const WINDOW: usize = 2;
 
 pub fn verify(input: &[u8]) -> Bytes {
@@ -26,7 +26,8 @@ fn is_valid(input: &[u8]) -> Option<bool> {
     let hash = Fr::from_be_bytes_mod_order(&hash);
     let (r, s) = (Fr::from_bigint(big_integer(r))?, Fr::from_bigint(big_integer(s))?);
     let (x, y) = (Fq::from_bigint(big_integer(x))?, Fq::from_bigint(big_integer(y))?);
-    // All points of the curve are in the group. Zeros are infinity to the library, on its curve, and everybody can sign for that.
+    // The group contains all points of the curve. Zeros mean infinity to the library; anyone can forge a signature for
+    // that key.
     let key = Affine::new_unchecked(x, y);
     if r.is_zero() || key.is_zero() || !key.is_on_curve() {
         return Some(false);
@@ -37,10 +38,10 @@ fn is_valid(input: &[u8]) -> Option<bool> {
     Some(Fr::from_be_bytes_mod_order(&x.into_bigint().to_bytes_be()) == r)
 }
 
-/// a × left + b × right. Both factors share their doublings.
+/// Computes a × left + b × right; both factors share the doublings.
 fn sum_of_multiples(left: Affine, a: Fr, right: Affine, b: Fr) -> Projective {
     const SMALL: usize = 1 << WINDOW;
-    // i × left + j × right at SMALL × i + j.
+    // Entry SMALL × i + j holds i × left + j × right.
     let mut table = [Projective::zero(); SMALL * SMALL];
     for index in 1..table.len() {
         table[index] = if index % SMALL == 0 { table[index - SMALL] + left } else { table[index - 1] + right };
@@ -78,7 +79,7 @@ mod tests {
         number.into_bigint().to_bytes_be()
     }
 
-    /// A signature by a key nobody knows that leads to the point `end`: any is reached from the right key.
+    /// Returns a signature whose verification leads to the point `end`, for a key without a known secret.
     fn leading_to(end: Projective, a: Fr, b: Fr) -> Option<Vec<u8>> {
         let key = ((end - Affine::generator() * a) * b.inverse()?).into_affine();
         let r = end.into_affine().x().map_or(Fr::from(5), |x| Fr::from_be_bytes_mod_order(&bytes(x)));
@@ -94,7 +95,7 @@ mod tests {
         for end in points.take(5) {
             let signature = leading_to(end.into(), Fr::from(17), Fr::from(4)).unwrap();
             assert_eq!(verify(&signature), truth(true));
-            // The coordinate itself is no number below the order.
+            // The unreduced coordinate is not below the order.
             let mut other = signature;
             other[32..64].copy_from_slice(&bytes(end.x));
             assert_eq!(verify(&other), Bytes::new());
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn nobody_signs_for_the_key_at_infinity() {
-        // With no key in the sum, any multiple of the generator is a signature.
+        // Without a key in the sum, any multiple of the generator forms a signature.
         let (hash, s) = (Fr::from(1), Fr::from(1));
         let r = Fr::from_be_bytes_mod_order(&bytes(Affine::generator().x));
         let forged = [bytes(hash), bytes(r), bytes(s), vec![0; 64]].concat();

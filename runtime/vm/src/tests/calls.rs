@@ -1,10 +1,10 @@
-//! Contracts calling contracts.
+//! Calls between contracts.
 
 use super::scripts::*;
 use crate::host::{CallKind, CallStatus, MAX_CALL_DEPTH, Trap};
 use alloy_primitives::{Address, Bytes, U256};
 
-/// Runs a script as a contract that owns 100 wei; its output.
+/// Runs a script as a contract with 100 wei; returns its output.
 fn run(chain: &mut Chain, script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static) -> u64 {
     let to = chain.contract("main", script);
     chain.set_balance(to, 100);
@@ -133,7 +133,7 @@ fn nothing_changes_under_a_static_call() {
             2 => guest.log(1)?,
             3 => drop(guest.call(CallKind::Call, contract("x"), 1, 0, &[])?),
             4 => drop(guest.create(b"acts", 0, None)?),
-            // Also one call further down.
+            // Includes a call one level deeper.
             5 => drop(guest.call(CallKind::Call, contract("acts"), 0, u64::MAX, &[0])?),
             _ => drop(guest.call(CallKind::Call, contract("x"), 0, 0, &[])?),
         }
@@ -146,7 +146,7 @@ fn nothing_changes_under_a_static_call() {
             statuses.push(guest.call(CallKind::Static, acts, 0, 50_000, &[action])?.status);
         }
         let failure = CallStatus::Failure;
-        // Action 5 notices the failure below it and goes on.
+        // Action 5 sees the nested failure and continues.
         let expected = [failure, failure, failure, failure, failure, CallStatus::Success, CallStatus::Success];
         assert_eq!(statuses, expected);
         out(0)

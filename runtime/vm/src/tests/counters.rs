@@ -1,4 +1,4 @@
-//! Counters: what they answer and cost, what they leave behind, and that nothing is read for them (D8).
+//! Counters: results, prices and effects, and that no value is read for them (D8).
 
 mod plain_numbers;
 mod prices;
@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 type Key = (Address, B256);
-/// A question about a slot: whether its number lies within.
+/// A predicate: whether a slot's number is within a range.
 type Question = (Key, U256, U256);
 
 const MAX: U256 = U256::MAX;
@@ -29,12 +29,12 @@ fn minus(number: u64) -> Sum {
     Sum::Minus(n(number))
 }
 
-/// A view that writes down what it is asked about slots, and answers questions without reading through itself.
+/// A view that records reads and predicates of slots, and answers predicates without a read of its own.
 struct Witness<'a> {
     inner: &'a dyn StateView,
     reads: Mutex<Vec<Key>>,
     questions: Mutex<Vec<Question>>,
-    /// What to answer instead of the truth, after which the answers mean nothing.
+    /// Wrong answer for predicates, after which the view counts as interrupted.
     lie: Option<bool>,
     interrupted: AtomicBool,
 }
@@ -48,7 +48,7 @@ impl<'a> Witness<'a> {
         self.reads.lock().unwrap().clone()
     }
 
-    /// The ranges asked for, as numbers.
+    /// Returns the ranges of the predicates.
     fn ranges(&self) -> Vec<(U256, U256)> {
         self.questions.lock().unwrap().iter().map(|(_, low, high)| (*low, *high)).collect()
     }
@@ -82,7 +82,7 @@ impl StateView for Witness<'_> {
     }
 }
 
-/// A contract whose slot 1 holds `base`, and what came of calling it once, on a view that writes down what it is asked.
+/// Result of one call of a contract whose slot 1 holds `base`, on a recording view.
 struct Ran {
     chain: Chain,
     to: Address,
@@ -118,7 +118,7 @@ impl Ran {
         self.executed.changes.storage.get(&(self.to, word(1))).map(|value| U256::from_be_bytes(value.0))
     }
 
-    /// What the slot holds afterwards.
+    /// Returns the slot's value after the call.
     fn after(&self) -> U256 {
         assert!(self.added().is_none() || self.changed().is_none());
         let base = U256::from_be_bytes(self.chain.view().storage(&self.to, &word(1)).0);
@@ -142,7 +142,7 @@ fn bounds_are_exact_at_both_ends_of_256_bits() {
         let (answer, after) = answers(base, &[(change, bound)]);
         (answer[0], after)
     };
-    // At the limit, one below, one above.
+    // At the limit, one above the result, one below it.
     assert_eq!(one(n(5), plus(3), n(8)), (true, n(8)));
     assert_eq!(one(n(5), plus(3), n(7)), (false, n(5)));
     assert_eq!(one(n(5), minus(3), n(2)), (true, n(2)));
@@ -157,12 +157,12 @@ fn bounds_are_exact_at_both_ends_of_256_bits() {
     assert_eq!(one(MAX, Sum::Minus(MAX), n(0)), (true, n(0)));
     assert_eq!(one(MAX, Sum::Minus(MAX), n(1)), (false, MAX));
     assert_eq!(one(MAX - n(1), Sum::Minus(MAX), n(0)), (false, MAX - n(1)));
-    // An amount of zero answers its bound, also when the number is past it already.
+    // An amount of zero still checks the bound, even if the number already violates it.
     assert_eq!(one(n(5), plus(0), n(5)), (true, n(5)));
     assert_eq!(one(n(5), plus(0), n(4)), (false, n(5)));
     assert_eq!(one(n(5), minus(0), n(5)), (true, n(5)));
     assert_eq!(one(n(5), minus(0), n(6)), (false, n(5)));
-    // Beyond its bound already: a limit below the number refuses, a floor above it too.
+    // The number already violates the bound: a maximum below it and a minimum above it both refuse.
     assert_eq!(one(n(5), plus(1), n(0)), (false, n(5)));
     assert_eq!(one(n(5), minus(1), MAX), (false, n(5)));
 }
@@ -174,7 +174,7 @@ fn a_transaction_sees_what_it_added_before() {
         (vec![true, false, true, false], n(8))
     );
     assert_eq!(answers(n(5), &[(minus(3), n(1)), (minus(2), n(1)), (minus(1), n(1))]), (vec![true, false, true], n(1)));
-    // Through zero of what was added, in both directions, over the whole width.
+    // The sum crosses zero in both directions, over the full range.
     assert_eq!(
         answers(n(0), &[(Sum::Plus(MAX), MAX), (plus(1), MAX), (Sum::Minus(MAX), n(0)), (minus(1), n(0))]),
         (vec![true, false, true, false], n(0))
@@ -198,10 +198,10 @@ fn only_a_range_of_what_was_there_is_asked_for() {
         out(0)
     });
     assert_eq!(ran.reads, []);
-    // Bound and, for additions, whether it was zero. After +3 it cannot be.
+    // The bound and, for additions, whether the number was zero. After +3 it cannot be zero.
     assert_eq!(ran.ranges, [(n(0), n(97)), (n(0), n(0)), (n(0), n(93)), (n(12), MAX)]);
     assert_eq!((ran.added(), ran.changed()), (Some(Sum::Minus(n(2))), None));
-    // What no number can break, and what none can keep, is not asked.
+    // Bounds that every number satisfies, or none, cause no predicate.
     let ran = Ran::once(n(50), |guest| {
         guest.count(1, minus(0), n(0))?;
         guest.count(1, plus(3), n(2))?;
@@ -238,7 +238,7 @@ fn a_slot_that_is_read_is_an_ordinary_value() {
     assert_eq!(read(&read_then_counted.executed.receipt.output), 53);
     assert_eq!((read_then_counted.added(), read_then_counted.changed()), (None, Some(n(3))));
     assert_eq!((read_then_counted.reads.len(), read_then_counted.ranges.len()), (1, 0), "what is known is not asked for");
-    // Counted, read, counted back: nothing remains.
+    // Counted, read, counted back: no change remains.
     let back = Ran::once(n(5), |guest| {
         guest.count(1, plus(2), n(10))?;
         guest.load(1)?;
@@ -293,7 +293,7 @@ fn a_failed_transaction_counts_nothing() {
 fn static_frames_do_not_count() {
     let chain = &mut Chain::new();
     let inner = chain.contract("counts", |guest| {
-        // Not even nothing.
+        // Not even an amount of zero.
         guest.count(1, plus(0), n(10))?;
         out(0)
     });

@@ -1,4 +1,4 @@
-//! New contracts, by transactions and by contracts.
+//! Contract creations, by transactions and by contracts.
 
 use super::scripts::*;
 use crate::host::CallKind;
@@ -102,7 +102,7 @@ fn an_address_is_taken_once() {
     assert_eq!((receipt.success, receipt.gas_used), (false, 1_000_000), "EIP-684: all gas is gone");
     assert!(!chain.account(address).has_code());
 
-    // Wei sent ahead does not take the address.
+    // Wei sent in advance does not block the address.
     let next = chain.sender().create(1);
     chain.set_balance(next, 7);
     assert!(chain.send(creation(&chain, b"token")).receipt.success);
@@ -124,7 +124,7 @@ fn contracts_create_by_nonce_and_by_salt() {
         let again = guest.create(b"token", 0, Some(B256::repeat_byte(3)))?;
         assert_eq!(again.address, None, "taken");
         assert_eq!(guest.gas, {
-            // All but one 64th of what was left went with the collision.
+            // The collision used all but 1/64 of the remaining gas.
             let before = guest.gas + again.gas;
             (before - 32_008) / 64
         });

@@ -1,4 +1,4 @@
-//! Trying calls out and estimating their gas.
+//! Calls and gas estimates.
 
 use super::scripts::*;
 use crate::{Call, End, call::estimate_gas, host::CallKind};
@@ -60,7 +60,7 @@ fn a_plain_transfer_is_estimated_exactly() {
     );
 }
 
-/// An estimate suffices, and is not far above the least that does.
+/// An estimate suffices, and is close to the minimum.
 #[test]
 fn estimates_suffice_and_are_close() {
     let mut chain = Chain::new();
@@ -72,7 +72,7 @@ fn estimates_suffice_and_are_close() {
         }
         out(0)
     });
-    // Needs much more than it uses, because the callee checks its gas.
+    // Needs much more gas than it uses, because the callee checks its gas.
     let picky = chain.contract("picky", |guest| match guest.gas > 700_000 {
         true => out(0),
         false => Err(Stop::Revert(Bytes::new())),
@@ -114,7 +114,7 @@ fn an_estimate_stays_within_what_the_sender_can_pay() {
     }
 }
 
-/// A sender must be able to pay the most it names, and pays what the gas costs.
+/// A sender must be able to pay its maximum price, and pays the actual price.
 #[test]
 fn a_call_pays_the_price_and_not_the_most_it_would() {
     let mut chain = Chain::new();
@@ -128,7 +128,7 @@ fn a_call_pays_the_price_and_not_the_most_it_would() {
     }
 }
 
-/// A view that is taken back after so many questions whether it is.
+/// A view that is interrupted after a given number of checks.
 struct TakenBack<'a> {
     inner: &'a dyn StateView,
     left: AtomicUsize,
@@ -152,7 +152,7 @@ impl StateView for TakenBack<'_> {
     }
 }
 
-/// A try that was interrupted says nothing about gas. Wherever it ends, there is no estimate, or it is the one that there would be.
+/// An interrupted run tells nothing about gas. Wherever it ends, there is no estimate, or the correct one.
 #[test]
 fn an_estimate_that_is_interrupted_is_none() {
     let mut chain = Chain::new();

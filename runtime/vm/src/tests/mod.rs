@@ -1,4 +1,4 @@
-//! The rules of state, with scripts in the place of WebAssembly: what a contract does is written in the test.
+//! The rules of state, with scripts instead of WebAssembly: each test defines the behavior of its contracts.
 
 mod calls;
 mod counters;

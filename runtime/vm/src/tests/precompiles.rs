@@ -1,4 +1,4 @@
-//! Precompiles as transactions, calls and contracts meet them. What each of them computes and costs is frozen by a fixture.
+//! Precompiles in transactions, calls and contracts. A fixture freezes the output and price of each.
 
 use super::scripts::*;
 use crate::{
@@ -27,7 +27,7 @@ struct Vector {
     address: Address,
     gas: u64,
     input: Bytes,
-    /// `None`: it fails.
+    /// `None` if it fails.
     output: Option<Bytes>,
 }
 
@@ -112,7 +112,7 @@ fn points_of_the_twisted_curve_outside_the_group_are_refused() {
     }
 }
 
-/// Runs a script as a contract that owns 100 wei; its receipt.
+/// Runs a script as a contract with 100 wei; returns the chain.
 fn run(script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static) -> Chain {
     let mut chain = Chain::new();
     let to = chain.contract("main", script);
@@ -130,7 +130,7 @@ fn contracts_call_them_each_way() {
             let returned = guest.call(kind, address(SHA256), 0, u64::MAX, b"abc")?;
             assert_eq!(returned.status, CallStatus::Success);
             assert_eq!(returned.output[..], hex!("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
-            // Warm from the start, every time.
+            // Always warm, from the start.
             assert_eq!((returned.gas, before - guest.gas), (100 + 72, 100 + 72), "{kind:?}");
         }
         out(0)
@@ -142,7 +142,7 @@ fn a_failing_one_takes_what_it_was_given_and_no_more() {
     run(|guest| {
         let returned = guest.call(CallKind::Call, address(BLAKE2), 0, 5_000, b"short")?;
         assert_eq!((returned.status, returned.output.len(), returned.gas), (CallStatus::Failure, 0, 100 + 5_000));
-        // The same for who runs out of gas.
+        // Like running out of gas.
         let returned = guest.call(CallKind::Call, address(SHA256), 0, 71, b"abc")?;
         assert_eq!((returned.status, returned.output.len(), returned.gas), (CallStatus::Failure, 0, 100 + 71));
         let returned = guest.call(CallKind::Call, address(SHA256), 0, 72, b"abc")?;
@@ -155,14 +155,14 @@ fn a_failing_one_takes_what_it_was_given_and_no_more() {
 fn wei_sent_along_stays_unless_it_fails() {
     let chain = run(|guest| {
         let (sha, blake) = (address(SHA256), address(BLAKE2));
-        // Nobody has sent it anything yet: it is a new account, and the stipend is given on top.
+        // The account does not exist yet, so it is created; the stipend is added.
         let returned = guest.call(CallKind::Call, sha, 3, 0, b"abc")?;
         assert_eq!((returned.status, returned.gas), (CallStatus::Success, 100 + 9_000 + 25_000 + 72 - 2_300));
         let returned = guest.call(CallKind::Call, sha, 4, 0, b"abc")?;
         assert_eq!((returned.status, returned.gas), (CallStatus::Success, 100 + 9_000 + 72 - 2_300));
         let returned = guest.call(CallKind::Call, blake, 5, 0, b"short")?;
         assert_eq!((returned.status, returned.gas), (CallStatus::Failure, 100 + 9_000 + 25_000));
-        // A delegate call moves nothing.
+        // A delegate call transfers no value.
         guest.call(CallKind::Delegate, address(IDENTITY), 6, u64::MAX, b"")?;
         out(0)
     });
@@ -195,7 +195,7 @@ fn depth_and_balance_bound_them_as_other_calls() {
     });
     let mut chain = Chain::new();
     let to = chain.contract("main", |guest| {
-        // Each frame calls the next, and the last nobody: a precompile there would be one too deep.
+        // Each frame calls the next, and the last call fails: a precompile there would exceed the depth too.
         let deeper = guest.call(CallKind::Call, contract("main"), 0, u64::MAX, b"")?;
         let returned = guest.call(CallKind::Call, address(IDENTITY), 0, u64::MAX, b"x")?;
         let is_last = deeper.status == CallStatus::Failure;
@@ -287,7 +287,7 @@ fn figures_of_precompiles() {
             (start.elapsed(), (1 << 40) - ended.gas_left)
         };
         let (best, gas) = (0..5).map(|_| once()).min().unwrap();
-        // Nobody gets there without a call's own price.
+        // Every call also pays its own price.
         let gas = gas + 100;
         if gas < 1 << 40 {
             println!("{address} {name}: {best:?} for {gas} gas: {:.1} ns per gas", best.as_nanos() as f64 / gas as f64);

@@ -1,4 +1,4 @@
-//! What holds for any program.
+//! Invariants of arbitrary programs.
 
 use super::scripts::*;
 use crate::{host::CallKind, journal::Journal};
@@ -8,13 +8,14 @@ use corniche_types::Log;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One thing a contract does. A list of them is a program, and travels as input: contracts call each other with the rest.
+/// One action of a contract. A list of actions is a program and is passed as input: contracts call each other with the
+/// rest of it.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Store(u8, u8),
     Transient(u8, u8),
     Log(u8),
-    /// With the rest of the program, to one of the contracts or to an account without code.
+    /// Passes the rest of the program to a contract or to an account without code.
     Call(u8, u8),
     Delegate(u8),
     Static(u8),
@@ -90,8 +91,8 @@ fn chain() -> Chain {
 }
 
 proptest! {
-    /// Any program: [`Chain::send`] checks that wei leaves only as base fee; running twice gives the same; what failed left
-    /// nothing but the fee.
+    /// Arbitrary programs: [`Chain::send`] checks that wei is burned only as base fee. Two runs are equal, and a failed
+    /// transaction leaves only the fee.
     #[test]
     fn any_program_keeps_the_books(programs in prop::collection::vec(prop::collection::vec(any_act(), 0..7), 1..4), value in 0u64..100) {
         let mut chain = chain();
@@ -112,7 +113,7 @@ proptest! {
         }
     }
 
-    /// Reverting to a checkpoint gives back everything, and nothing that was done before it. The model is a plain copy.
+    /// Reverting to a checkpoint restores everything after it, and nothing before it. The model is a plain copy.
     #[test]
     fn a_revert_gives_back_everything(steps in prop::collection::vec(any_step(), 0..60)) {
         let base = Changes {

@@ -1,4 +1,4 @@
-//! A machine whose contracts are closures, and a small chain to run them on.
+//! A machine whose contracts are closures, and a small chain that runs them.
 
 use crate::{
     Call, CallOutcome, Executed, NoEstimate, NotExecuted,
@@ -23,18 +23,18 @@ use std::{collections::BTreeMap, sync::Arc};
 pub const CHAIN_ID: u64 = 7;
 pub const BASE_FEE: u64 = 10;
 pub const BLOCK_GAS: u64 = 30_000_000;
-/// What reading and checking any creation data costs here.
+/// Cost of decoding and validating any creation data.
 pub const PREPARE_GAS: u64 = 1_000;
 pub const TIP_TO: Address = Address::repeat_byte(0xf0);
 pub const COINBASE: Address = Address::repeat_byte(0xc0);
 
-/// More than any test does.
+/// Larger than any test needs.
 pub const EVERYTHING: TraceLimits = TraceLimits { bytes: 1 << 30, top_only: false };
 
-/// What a contract does.
+/// Behavior of a contract.
 pub type Script = Arc<dyn Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync>;
 
-/// How a script ends before its end.
+/// How a script ends early.
 #[derive(Debug)]
 pub enum Stop {
     Revert(Bytes),
@@ -53,7 +53,7 @@ impl From<HostError> for Stop {
     }
 }
 
-/// The world as a script sees it: the host, with gas paid as it goes.
+/// A script's access to the world: the host, with gas charged for each operation.
 pub struct Guest<'h> {
     pub host: &'h mut dyn Host,
     pub gas: u64,
@@ -126,7 +126,7 @@ impl Guest<'_> {
         Ok(returned)
     }
 
-    /// A plain call with all gas, which must succeed.
+    /// Makes a call with all gas, which must succeed.
     pub fn must_call(&mut self, to: Address, input: &[u8]) -> Result<Bytes, Stop> {
         let returned = self.call(CallKind::Call, to, 0, u64::MAX, input)?;
         assert_eq!(returned.status, CallStatus::Success);
@@ -161,7 +161,7 @@ pub fn number(word: B256) -> u64 {
     U256::from_be_bytes(word.0).to()
 }
 
-/// Number as output.
+/// Returns a number as output.
 pub fn out(number: u64) -> Result<Bytes, Stop> {
     Ok(word(number).0.into())
 }
@@ -190,7 +190,7 @@ impl Machine for Scripts {
         }
     }
 
-    /// Creation data is the name of a script, and after a `|` the constructor's input.
+    /// Creation data is the name of a script; a `|` and the constructor's input may follow.
     fn prepare(&self, data: &Bytes, _: u64, _: u8) -> Prepared {
         let mut parts = data.splitn(2, |byte| *byte == b'|');
         let code = Bytes::copy_from_slice(parts.next().unwrap_or_default());
@@ -233,12 +233,12 @@ impl Chain {
         self.key.address()
     }
 
-    /// Makes it known to creations.
+    /// Registers a script for creations.
     pub fn script(&mut self, name: &str, script: impl Fn(&mut Guest<'_>) -> Result<Bytes, Stop> + Send + Sync + 'static) {
         self.scripts.0.insert(Bytes::copy_from_slice(name.as_bytes()), Arc::new(script));
     }
 
-    /// A contract that exists from the start; its address follows from its name.
+    /// Adds a contract to the state; its address follows from its name.
     pub fn contract(
         &mut self,
         name: &str,
@@ -275,12 +275,12 @@ impl Chain {
         number(self.view().storage(&address, &word(slot)))
     }
 
-    /// All wei there is.
+    /// Returns the sum of all balances.
     pub fn supply(&self) -> U256 {
         self.state.accounts.values().flatten().map(|account| account.balance).sum()
     }
 
-    /// A transaction from the sender, to be adapted: its nonce, plenty of gas, a tip of 1 wei.
+    /// Returns a transaction of the sender to modify: next nonce, enough gas, a tip of 1 wei.
     pub fn draft(&self, to: impl Into<TxKind>) -> TxEip1559 {
         TxEip1559 {
             chain_id: CHAIN_ID,
@@ -298,18 +298,18 @@ impl Chain {
         VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN_ID).unwrap()
     }
 
-    /// Runs it without keeping anything.
+    /// Runs a transaction without keeping its changes.
     pub fn run(&self, draft: TxEip1559) -> Result<Executed, NotExecuted> {
         self.run_on(&self.view(), draft)
     }
 
-    /// The same on another view.
+    /// Like [`run`](Self::run), on another view.
     pub fn run_on(&self, view: &dyn StateView, draft: TxEip1559) -> Result<Executed, NotExecuted> {
         let transaction = self.sign(draft);
         transact(&self.scripts, view, &self.env, &transaction, TIP_TO)
     }
 
-    /// Runs it and keeps what happened on its way.
+    /// Runs a transaction and returns its trace.
     pub fn trace(&self, draft: TxEip1559, limits: TraceLimits) -> Trace {
         let (transaction, mut trace) = (self.sign(draft.clone()), Trace::new(limits));
         let executed = traced_transact(&self.scripts, &self.view(), &self.env, &transaction, TIP_TO, Some(&mut trace));
@@ -317,7 +317,7 @@ impl Chain {
         trace
     }
 
-    /// Runs it and keeps what it did. Checks what holds for every transaction.
+    /// Runs a transaction, keeps its changes, and checks the invariants of all transactions.
     pub fn send(&mut self, draft: TxEip1559) -> Executed {
         let (before, nonce) = (self.supply(), self.account(self.sender()).nonce);
         let executed = self.run(draft.clone()).expect("valid");
@@ -333,7 +333,7 @@ impl Chain {
         executed
     }
 
-    /// Sends a plain call with plenty of gas.
+    /// Sends a call with enough gas and no input.
     pub fn send_to(&mut self, to: Address) -> Executed {
         self.send(self.draft(to))
     }

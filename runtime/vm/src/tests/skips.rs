@@ -1,4 +1,4 @@
-//! What may not run: each reason alone, and which comes first.
+//! Skipped transactions: each reason alone, and the order of the reasons.
 
 use super::scripts::*;
 use crate::NotExecuted;
@@ -42,7 +42,7 @@ fn each_reason() {
     assert_eq!(skipped(&chain, |draft| draft.gas_limit = BLOCK_GAS + 1), Some(GasLimit));
     assert_eq!(skipped(&chain, |draft| draft.max_priority_fee_per_gas = 101), Some(TipAboveFee));
 
-    // The whole gas limit at the maximum fee must be there, though less is taken.
+    // The balance must cover the whole gas limit at the maximum fee, although less is charged.
     let most = balance - 1_000_000 * 100;
     assert_eq!(skipped(&chain, |draft| draft.value = U256::from(most)), None);
     assert_eq!(skipped(&chain, |draft| draft.value = U256::from(most + 1)), Some(Underfunded));
@@ -72,7 +72,7 @@ fn contracts_send_nothing() {
     let account = chain.account(sender);
     chain.state.accounts.insert(sender, Some(Account { code_hash, ..account }));
     assert_eq!(skipped(&chain, |_| {}), Some(SenderNotEoa));
-    // Nor where transactions come unsigned as well: this one is signed. Which of the two it is, its bytes say.
+    // Nor if unsigned transactions are permitted: this one is signed, which its bytes show.
     corniche_crypto::allow_impersonation();
     assert_eq!(skipped(&chain, |_| {}), Some(SenderNotEoa));
     let raw = corniche_crypto::impersonate(chain.draft(BOB), sender);
@@ -87,10 +87,10 @@ fn the_last_nonce() {
     assert_eq!(skipped(&chain_at_nonce(u64::MAX), |_| {}), Some(NonceMax));
 }
 
-/// Takes one reason away.
+/// Removes one reason.
 type Repair = fn(&mut Chain, &mut TxEip1559);
 
-/// Everything is wrong at once; repaired one by one, the reasons come in the order of their numbers.
+/// All reasons apply at first. Removing them one by one shows them in the order of their numbers.
 #[test]
 fn the_order_of_the_reasons() {
     let mut chain = chain_at_nonce(u64::MAX);

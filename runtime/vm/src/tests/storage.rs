@@ -5,7 +5,7 @@ use crate::host::CallKind;
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::Bytes;
 
-/// Gas a script used, beyond the intrinsic.
+/// Returns the gas of a script without the intrinsic gas.
 fn gas_of(
     chain: &mut Chain,
     name: &str,

@@ -1,4 +1,4 @@
-//! What tools for Stylus contracts are answered.
+//! Answers to tools for Stylus contracts.
 
 use super::scripts::*;
 use crate::{Call, CallOutcome, End, host::CallKind, host::CallStatus, stylus};
@@ -97,7 +97,7 @@ fn wei_for_an_activation_comes_back_and_other_wei_is_refused() {
         let paid = guest.call(CallKind::Call, stylus::ADDRESS, 5, u64::MAX, &input("inkPrice()", []))?;
         assert_eq!((paid.status, paid.output.len()), (CallStatus::Revert, 0));
         assert_eq!(guest.balance(caller_address())?, 9);
-        // Nothing is written, so it may be asked for anywhere.
+        // It writes nothing, so it works in frames of every kind.
         for kind in [CallKind::Static, CallKind::Delegate] {
             assert_eq!(guest.call(kind, stylus::ADDRESS, 0, u64::MAX, &activation)?.status, CallStatus::Success);
         }
@@ -111,7 +111,7 @@ fn wei_for_an_activation_comes_back_and_other_wei_is_refused() {
     assert_eq!((outcome.end, read(&outcome.output)), (End::Success, 7));
 }
 
-/// Frozen: what it costs is part of the chain's rules.
+/// Frozen: the price is part of the chain's rules.
 #[test]
 fn an_answer_has_its_price() {
     let mut chain = Chain::new();

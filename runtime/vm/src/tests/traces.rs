@@ -1,4 +1,4 @@
-//! What a run did on its way, as it is told.
+//! Traces of runs.
 
 use super::scripts::*;
 use crate::host::{CallKind, CallStatus, MAX_CALL_DEPTH, Trap};
@@ -8,7 +8,7 @@ use alloy_consensus::TxEip1559;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
 use corniche_types::Log;
 
-/// What holds for every trace of a transaction.
+/// Checks the invariants of every trace of a transaction.
 pub fn check(trace: &Trace, executed: &Executed) {
     let (root, receipt) = (trace.root().expect("something ran"), &executed.receipt);
     assert_eq!((root.gas_used, root.ending.is_success()), (receipt.gas_used, receipt.success));
@@ -44,7 +44,7 @@ pub fn check(trace: &Trace, executed: &Executed) {
     assert!(executed.changes.code.iter().all(|(hash, code)| touched.code.get(hash) == Some(code)));
 }
 
-/// The logs that remain, in the order in which they were made.
+/// Collects the logs that remain, in order.
 fn kept_logs(frame: &TraceFrame, into: &mut Vec<Log>) {
     if !frame.ending.is_success() {
         return;
@@ -61,7 +61,7 @@ fn kept_logs(frame: &TraceFrame, into: &mut Vec<Log>) {
     assert!(logs.next().is_none(), "a log after more calls than there are");
 }
 
-/// What frames below used was used above, unless that is the outermost one, which had something refunded.
+/// A frame's gas includes that of its calls, except for the outermost frame, which may have a refund.
 fn sums(frame: &TraceFrame, outermost: bool) {
     let below: u64 = frame.calls.iter().map(|call| call.gas_used).sum();
     assert!(frame.gas_used <= frame.gas);
@@ -69,7 +69,7 @@ fn sums(frame: &TraceFrame, outermost: bool) {
     frame.calls.iter().for_each(|call| sums(call, false));
 }
 
-/// A line for each frame, one for each log.
+/// Formats a trace, one line per frame and log.
 fn told(trace: &Trace) -> Vec<String> {
     fn tell(frame: &TraceFrame, depth: usize, names: &dyn Fn(&Address) -> String, lines: &mut Vec<String>) {
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).trim_matches('\0').to_string();
@@ -147,12 +147,12 @@ fn every_kind_of_frame_in_its_place() {
             " log main 2",
             " log main 3",
             " StaticCall main callee 0 'static' ok 'got static'",
-            // A delegate call is sent what its caller was sent; whoever acts calls from there.
+            // A delegate call has its caller's value; its calls come from the account that it acts for.
             " DelegateCall main library 7 'lent' ok 'done'",
             "  log main 4",
             "  Call main callee 0 'from library' ok 'got from library'",
             "  log main 5",
-            // The constructor's doings are the creation's.
+            // The constructor's actions belong to the creation.
             " Create main new 1 'token|x' ok 'token'",
             "  log new 6",
             "  Call new callee 0 'from constructor' ok 'got from constructor'",
@@ -270,7 +270,7 @@ fn what_is_recorded_is_bounded_and_what_happens_is_not() {
     let whole = chain.trace(draft(), limits(all));
     assert_eq!((whole.overflowed(), whole.bytes(), whole.root().unwrap().calls.len()), (false, all, 1_000));
     for less in [all - 1, all - 33, all / 2, 3 * OWN_BYTES, OWN_BYTES, 0] {
-        // That it comes to the same is checked by whoever makes the trace.
+        // The helper that traces also checks that the result is equal.
         let trace = chain.trace(draft(), limits(less));
         assert!(trace.overflowed() && trace.root().is_none());
         assert!(!trace.touched().accounts.is_empty(), "what was touched is told in any case");
@@ -341,7 +341,7 @@ fn what_a_run_touched_also_where_it_was_undone() {
     );
     let (before, after) = &touched.accounts[&chain.sender()];
     assert_eq!((before.nonce, after.nonce), (0, 1));
-    // What cannot begin leaves no trace.
+    // A transaction that does not start leaves no trace.
     let mut trace = Trace::new(EVERYTHING);
     let request = Call { to: Some(main), gas: 20_999, ..Call::default() };
     let (outcome, _) = simulate(&chain.scripts, &chain.view(), &chain.env, &request, Some(&mut trace));

@@ -1,4 +1,4 @@
-//! Money from one account to another, and who gets what of the fee.
+//! Transfers between accounts, and the distribution of fees.
 
 use super::scripts::*;
 use alloy_primitives::{Address, Bytes, TxKind, U256};

@@ -1,19 +1,20 @@
-//! Compiled modules, kept: in memory for the contracts in use, through [`ModuleCache`] for those of other days.
+//! Caches of compiled modules: recently used contracts in memory, others through [`ModuleCache`].
 //!
-//! An artefact is machine code that wasmtime maps and runs, so it must come from this node only. It is stored behind the blake3 hash of
-//! itself, checked before use: that finds damage, not malice, and whoever can write the cache could as well replace the binary.
+//! An artefact is machine code that wasmtime maps and runs, so it must come from this node only. It is stored after its
+//! blake3 hash, which is checked before use. This detects damage, not attacks: an attacker who can write the cache
+//! could as well replace the binary.
 
 use super::contract::CompiledContract;
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Where compiled artefacts outlive the process. The key covers everything an artefact depends on, so entries never become wrong, only
-/// useless, and may be dropped at any time. Failures are silence: the module is compiled again.
+/// Persistent storage of compiled artefacts. The key covers everything that an artefact depends on, so entries never
+/// become wrong, only unused, and may be deleted at any time. Failures are ignored: the module is compiled again.
 pub trait ModuleCache: Send + Sync {
     fn get(&self, key: &B256) -> Option<Vec<u8>>;
 
-    /// Whether there is an entry, intact or not. Cheaper than [`Self::get`] where entries are large.
+    /// Returns whether an entry exists, intact or not. Cheaper than [`Self::get`] for large entries.
     fn contains(&self, key: &B256) -> bool {
         self.get(key).is_some()
     }
@@ -21,7 +22,7 @@ pub trait ModuleCache: Send + Sync {
     fn put(&self, key: &B256, artefact: &[u8]);
 }
 
-/// Keeps nothing.
+/// Stores nothing.
 pub struct NoCache;
 
 impl ModuleCache for NoCache {
@@ -32,18 +33,18 @@ impl ModuleCache for NoCache {
     fn put(&self, _key: &B256, _artefact: &[u8]) {}
 }
 
-/// Puts the hash in front.
+/// Prepends the hash.
 pub(super) fn seal(artefact: &[u8]) -> Vec<u8> {
     [corniche_crypto::digest(artefact).as_slice(), artefact].concat()
 }
 
-/// The artefact, when the hash in front is its own.
+/// Returns the artefact if the hash matches.
 pub(super) fn unseal(sealed: &[u8]) -> Option<&[u8]> {
     let (hash, artefact) = sealed.split_at_checked(32)?;
     (corniche_crypto::digest(artefact) == hash).then_some(artefact)
 }
 
-/// The contracts used last, bounded by the bytes of their machine code.
+/// The most recently used contracts, bounded by the bytes of their machine code.
 pub(super) struct Recent {
     inner: Mutex<Entries>,
     capacity_bytes: usize,
@@ -90,7 +91,7 @@ impl Recent {
             entries.by_use.remove(&used);
             entries.bytes -= old.bytes();
         }
-        // The newest stays whatever its size.
+        // The newest stays, even if it exceeds the capacity.
         while entries.bytes > self.capacity_bytes && entries.by_use.len() > 1 {
             let Some((_, oldest)) = entries.by_use.pop_first() else { break };
             let Some((used, old)) = entries.by_hash.get_mut(&oldest) else { continue };

@@ -1,6 +1,6 @@
-//! A module ready to run, and what a run needs to know of it besides its machine code.
+//! A compiled module with the facts that a run needs.
 //!
-//! Both stand in its artefact, so that loading reads no WebAssembly: nothing is unpacked, nothing is validated again.
+//! The artefact contains both, so loading it reads no WebAssembly: nothing is unpacked or validated again.
 //!
 //! ```text
 //! artefact   facts (borsh) ‖ machine code of wasmtime
@@ -33,25 +33,25 @@ pub(crate) fn code_id(gas_version: u8, code_hash: &B256) -> B256 {
     id
 }
 
-/// What the start of a frame costs and takes.
+/// Facts that determine the price of a frame's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(super) struct Start {
     pub unpacked_bytes: u32,
-    /// Imported ones included.
+    /// Includes imported functions.
     pub functions: u32,
     pub initial_pages: u32,
 }
 
-/// A frame whose start is paid for.
+/// A frame whose start was paid.
 pub(super) struct Started {
     pub ink: u64,
     pub limits: Limits,
-    /// Gas that is not metered: it comes back whatever happens.
+    /// Gas that is not metered: always returned.
     pub unmetered: u64,
 }
 
 impl Start {
-    /// What is left of a frame's gas, and of its limits. `Err`: it cannot pay.
+    /// Pays for the start; returns the remaining gas and limits, or an error if the gas does not suffice.
     pub fn pay(self, schedule: &Schedule, entry: &Entry, readiness: Readiness) -> Result<Started, Exit> {
         let metered = entry.gas.min(MAX_METERED_GAS);
         let Self { functions, initial_pages, .. } = self;
@@ -70,7 +70,7 @@ impl Start {
     }
 }
 
-/// What validation found out.
+/// Results of validation.
 #[derive(BorshSerialize, BorshDeserialize)]
 pub(super) struct Facts {
     start: Start,
@@ -88,14 +88,14 @@ impl Facts {
         Ok(Self { start, compile_gas: checked.compile_gas(), native_stack, image: Image::of(checked)? })
     }
 
-    /// The artefact of this and `machine_code`.
+    /// Returns an artefact of these facts and `machine_code`.
     pub fn with(&self, machine_code: &[u8]) -> Result<Vec<u8>, CompileError> {
         let mut artefact = borsh::to_vec(self).map_err(|error| CompileError::Fault(error.to_string()))?;
         artefact.extend_from_slice(machine_code);
         Ok(artefact)
     }
 
-    /// Takes an artefact apart.
+    /// Splits an artefact into facts and machine code.
     pub fn split(mut artefact: &[u8]) -> Option<(Self, &[u8])> {
         let facts = Self::deserialize(&mut artefact).ok()?;
         Some((facts, artefact))
@@ -142,7 +142,7 @@ impl CompiledContract {
         })
     }
 
-    /// What a deployment of this module pays for compiling.
+    /// Gas that a deployment of this module pays for compilation.
     pub fn compile_gas(&self) -> u64 {
         self.inner.facts.compile_gas
     }
@@ -168,7 +168,7 @@ impl CompiledContract {
         self.inner.facts.native_stack
     }
 
-    /// What keeping it takes.
+    /// Memory for keeping the contract, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.inner.machine_code_bytes + self.image().bytes()
     }
@@ -177,7 +177,7 @@ impl CompiledContract {
         (&self.inner.pre, &self.inner.exports)
     }
 
-    /// Leaves a sign that it is in use. Written once, so that threads do not take the line of cache from each other.
+    /// Marks the contract as used. Writes the flag only once, so threads do not contend for its cache line.
     pub(super) fn sign_of_use(&self) {
         if !self.inner.used.load(Ordering::Relaxed) {
             self.inner.used.store(true, Ordering::Relaxed);

@@ -1,19 +1,20 @@
-//! What the data of a creation means: a pure function from bytes.
+//! Decodes creation data: a pure function of the bytes.
 //!
-//! Three shapes are taken, everything else is refused with a reason:
+//! Three forms are accepted, everything else is refused with a reason:
 //!
-//! | shape | stored code | constructor |
+//! | form | stored code | constructor |
 //! |---|---|---|
 //! | `00 61 73 6d` … | the data | none |
 //! | `ef f0 00`, a dictionary byte, brotli | the data | none |
-//! | 43-byte prelude, `ef f0 00` …, the rest | as long as the prelude says | when the rest is not empty |
+//! | 43-byte prelude, `ef f0 00` …, the rest | as long as the prelude specifies | if the rest is not empty |
 //!
-//! The prelude is the little EVM program that deployment tools put in front (`PUSH32 length, DUP1, PUSH1 43, PUSH1 0, CODECOPY, PUSH1 0, RETURN, 00`).
-//! It is matched byte by byte, never executed; since it holds the code's length, constructor arguments can follow, which is where
-//! Ethereum's tools append them.
+//! The prelude is the short EVM program that deployment tools prepend (`PUSH32 length, DUP1, PUSH1 43, PUSH1 0,
+//! CODECOPY, PUSH1 0, RETURN, 00`). It is matched byte by byte and never executed. It contains the code's length, so
+//! constructor arguments can follow, where Ethereum's tools append them.
 //!
-//! The rest is either the ABI-encoded arguments alone (a multiple of 32 bytes) or the constructor's selector and the arguments. The second
-//! form is how a constructor without arguments is asked for; the two cannot be confused, their lengths differ by four modulo 32.
+//! The rest is either only the ABI-encoded arguments (a multiple of 32 bytes) or the constructor's selector and the
+//! arguments. The second form permits a constructor without arguments. The forms cannot be confused, because their
+//! lengths differ by four modulo 32.
 
 use super::validate::MAX_MODULE_BYTES;
 use alloy_primitives::{Bytes, hex};
@@ -21,10 +22,10 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 
 type Decoder = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
-/// The first four bytes of keccak-256 of `stylus_constructor()`.
+/// First four bytes of keccak-256 of `stylus_constructor()`.
 pub const CONSTRUCTOR_SELECTOR: [u8; 4] = hex!("5585258d");
 
-/// Marks compressed code; the byte after it names the dictionary (00: none).
+/// Prefix of compressed code; the next byte is the dictionary (00: none).
 pub const EOF_PREFIX: [u8; 3] = hex!("eff000");
 
 /// The prelude with a length of zero.
@@ -42,18 +43,18 @@ pub const PRELUDE: [u8; 43] = {
 
 const WASM_MAGIC: [u8; 4] = *b"\0asm";
 
-/// A creation that can be tried.
+/// Decoded creation data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Creation {
     /// The account's code, exactly as sent; its keccak-256 is the code hash.
     pub stored_code: Bytes,
-    /// The module in it, not yet validated.
+    /// The module, uncompressed and not yet validated.
     pub wasm: Vec<u8>,
-    /// Input of the call that runs the constructor in the same transaction: selector and arguments. `None`: nothing runs.
+    /// Input of the constructor's call in the same transaction: selector and arguments. `None`: no constructor runs.
     pub constructor_input: Option<Bytes>,
 }
 
-/// Why creation data was refused. The texts reach the developer with the failed receipt.
+/// Why creation data was refused. The developer sees the text in the failed receipt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreationError {
     #[error("creation data is empty")]
@@ -78,7 +79,7 @@ pub enum CreationError {
     TooLarge,
 }
 
-/// Reads creation data. Work and memory are bounded by the data's length and [`MAX_MODULE_BYTES`].
+/// Decodes creation data. Work and memory are bounded by the data's length and [`MAX_MODULE_BYTES`].
 pub fn parse_creation(data: &[u8]) -> Result<Creation, CreationError> {
     let (code, rest) = match after_prelude(data) {
         Some((announced, following)) => {
@@ -92,7 +93,7 @@ pub fn parse_creation(data: &[u8]) -> Result<Creation, CreationError> {
     Ok(Creation { stored_code: Bytes::copy_from_slice(code), wasm: unpack(code)?, constructor_input: constructor_input(rest)? })
 }
 
-/// Compressed bytes in creation data, to be paid for before [`parse_creation`] unpacks them.
+/// Returns the number of compressed bytes in creation data, which are charged before [`parse_creation`] unpacks them.
 pub fn compressed_bytes(data: &[u8]) -> usize {
     let code = match after_prelude(data) {
         Some((announced, following)) => following.get(..announced).unwrap_or_default(),
@@ -101,7 +102,7 @@ pub fn compressed_bytes(data: &[u8]) -> usize {
     if code.starts_with(&EOF_PREFIX) { code.len() } else { 0 }
 }
 
-/// The module in an account's code.
+/// Returns the module in an account's code.
 pub fn unpack(code: &[u8]) -> Result<Vec<u8>, CreationError> {
     if code.starts_with(&WASM_MAGIC) {
         if code.len() > MAX_MODULE_BYTES {
@@ -122,13 +123,13 @@ pub fn unpack(code: &[u8]) -> Result<Vec<u8>, CreationError> {
     }
 }
 
-/// The announced length and what follows the prelude, when there is one.
+/// Returns the length in the prelude and the data after it, if there is a prelude.
 fn after_prelude(data: &[u8]) -> Option<(usize, &[u8])> {
     let (head, following) = data.split_at_checked(PRELUDE.len())?;
     if head[0] != PRELUDE[0] || head[33..] != PRELUDE[33..] {
         return None;
     }
-    // A length that does not fit is larger than any data.
+    // A length that does not fit into `usize` exceeds all data.
     let length = if head[1..25].iter().all(|byte| *byte == 0) {
         u64::from_be_bytes(head[25..33].try_into().expect("eight bytes"))
     } else {
@@ -146,7 +147,7 @@ fn constructor_input(rest: &[u8]) -> Result<Option<Bytes>, CreationError> {
     }
 }
 
-/// The first instruction of what Solidity, Vyper and hand-written deployers send: a push, or what minimal proxies begin with.
+/// Returns whether the code starts like EVM code of Solidity, Vyper, hand-written deployers or minimal proxies.
 fn looks_like_evm(code: &[u8]) -> bool {
     matches!(code[0], 0x30..=0x3f | 0x5f..=0x7f | 0x80..=0x9f)
 }
@@ -155,18 +156,19 @@ fn unknown(code: &[u8]) -> CreationError {
     CreationError::Unknown(hex::encode_prefixed(&code[..code.len().min(8)]))
 }
 
-/// Bytes that the decoder is given at once. Between the announced length of a block and its first byte of output are at least 49 bits, so
-/// the decoder asks for more input in between, and the announcement can be seen.
+/// Bytes per call of the decoder. A block's length and its first byte of output are at least 49 bits apart. So the
+/// decoder asks for more input in between, and the length can be checked.
 const STEP: usize = 4;
 
-/// Unpacks at most [`MAX_MODULE_BYTES`]; the stream must end exactly with the input. Stops at the announcement of a block that would exceed
-/// it, because the decoder fills its whole window, up to 16 MiB at once, before it hands anything out.
+/// Unpacks at most [`MAX_MODULE_BYTES`]; the stream must end exactly with the input. Stops at the length of a block
+/// that would exceed the limit, because the decoder fills its whole window of up to 16 MiB before it returns any
+/// output.
 fn decompress(compressed: &[u8]) -> Result<Vec<u8>, CreationError> {
     decompress_by(&mut Decoder::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default()), compressed)
 }
 
 fn decompress_by(state: &mut Decoder, compressed: &[u8]) -> Result<Vec<u8>, CreationError> {
-    // One byte more than allowed, to see that there is more.
+    // One byte more than allowed, to detect excess.
     let mut output = vec![0; MAX_MODULE_BYTES + 1];
     let (mut input_offset, mut written) = (0, 0);
     let (mut available_out, mut output_offset) = (output.len(), 0);
@@ -201,7 +203,7 @@ fn decompress_by(state: &mut Decoder, compressed: &[u8]) -> Result<Vec<u8>, Crea
     Err(CreationError::Damaged)
 }
 
-/// What the open block has still to unpack, at least; nothing for metadata, which is skipped.
+/// Minimum number of bytes that the open block still unpacks; 0 for metadata, which is skipped.
 fn announced(state: &Decoder) -> usize {
     if state.is_metadata == 0 { usize::try_from(state.meta_block_remaining_len).unwrap_or(0) } else { 0 }
 }
@@ -211,7 +213,8 @@ mod tests {
     use super::*;
     use alloy_primitives::keccak256;
 
-    /// Brotli stream that stores its content uncompressed: header bits for a 64 KiB window, one uncompressed meta-block, the empty last one.
+    /// Returns a brotli stream with uncompressed content: header bits for a 64 KiB window, one uncompressed meta-block,
+    /// the empty last one.
     fn stored(content: &[u8]) -> Vec<u8> {
         assert!(!content.is_empty() && content.len() <= 1 << 16);
         // WBITS 16 (one zero bit), ISLAST 0, MNIBBLES 4 (00), MLEN-1 (16 bits), ISUNCOMPRESSED 1.
@@ -226,7 +229,7 @@ mod tests {
         Decoder::new(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default())
     }
 
-    /// What the decoder makes of a stream that it is given at once.
+    /// Decodes a stream in one call.
     fn at_once(compressed: &[u8]) -> Option<Vec<u8>> {
         let mut output = vec![0; MAX_MODULE_BYTES + 1];
         let (mut in_left, mut in_at, mut out_left, mut out_at, mut written) = (compressed.len(), 0, output.len(), 0, 0);
@@ -253,7 +256,7 @@ mod tests {
         stream
     }
 
-    /// Text that repeats itself now and then.
+    /// Returns partly repetitive text.
     fn content(seed: u64, length: usize) -> Vec<u8> {
         let mut state = seed;
         let mut next = move || {
@@ -295,7 +298,7 @@ mod tests {
         assert_eq!(decompress(&[]), Err(CreationError::Damaged));
     }
 
-    /// Otherwise a few bytes have the decoder write a whole window.
+    /// Otherwise a few bytes would make the decoder write a whole window.
     #[test]
     fn a_block_that_is_too_large_is_refused_before_it_is_unpacked() {
         let zeros = vec![0; 20 << 20];
@@ -305,7 +308,7 @@ mod tests {
             assert_eq!(decompress_by(&mut state, &stream), Err(CreationError::TooLarge), "window {window}");
             assert!(state.pos as usize <= MAX_MODULE_BYTES, "window {window}: {} bytes were unpacked", state.pos);
         }
-        // Some good content first does not hide it.
+        // Valid content before it makes no difference.
         let some = [content(1, 100_000), zeros].concat();
         let mut state = decoder();
         assert_eq!(decompress_by(&mut state, &compressed(&some, 5, 24)), Err(CreationError::TooLarge));
@@ -347,7 +350,7 @@ mod tests {
         let creation = parse_creation(&with_prelude(&packed(MODULE), &arguments)).unwrap();
         assert_eq!(creation.stored_code, packed(MODULE));
         assert_eq!(creation.constructor_input.unwrap(), [&CONSTRUCTOR_SELECTOR[..], &arguments].concat());
-        // The selector alone asks for a constructor without arguments; with arguments it is not doubled.
+        // The selector alone runs a constructor without arguments; a given selector is not prepended again.
         for rest in [CONSTRUCTOR_SELECTOR.to_vec(), [&CONSTRUCTOR_SELECTOR[..], &arguments].concat()] {
             assert_eq!(parse_creation(&with_prelude(MODULE, &rest)).unwrap().constructor_input.unwrap(), rest);
         }
@@ -384,10 +387,12 @@ mod tests {
 
     #[test]
     fn a_small_stream_cannot_unpack_to_much() {
-        // Nine uncompressed meta-blocks of 64 KiB: one over the limit. Real bombs compress better, but are stopped by the same buffer.
+        // Nine uncompressed meta-blocks of 64 KiB: one above the limit. Real bombs compress better, but the same buffer
+        // stops them.
         let mut stream = Vec::new();
         let block = vec![0; 1 << 16];
-        // Only the first meta-block carries the window bits, so build the bits by hand: 1 + 1 + 2 + 16 + 1 = 21 bits, then aligned.
+        // Only the first meta-block contains the window bits. Build the bits by hand: 1 + 1 + 2 + 16 + 1 = 21 bits,
+        // then aligned.
         stream.extend_from_slice(&(((block.len() as u32 - 1) << 4) | (1 << 20)).to_le_bytes()[..3]);
         stream.extend_from_slice(&block);
         for _ in 0..8 {

@@ -1,8 +1,8 @@
-//! wasmtime, configured so that nothing of it shows in a result.
+//! wasmtime, configured so that no property of it affects a result.
 //!
-//! A frame takes an instance that served before and is as new ([`instance`](super::instance)); a fresh one comes from a pool. Slots are
-//! made for memories of [`MAX_MEMORY_PAGES`], so growth within it needs no allocation that could fail; should it fail all the same, the
-//! run is a fault.
+//! A frame takes a restored instance ([`instance`](super::instance)) or a new one from a pool. Slots have room for
+//! memories of [`MAX_MEMORY_PAGES`], so growth within this limit needs no allocation that could fail. If it fails
+//! anyway, the run is a fault.
 
 use super::backend::{Backend, wasmtime_config};
 use super::cache::{ModuleCache, Recent, seal, unseal};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wasmtime::{Engine, Linker, Module};
 
-/// Gas that the start of any frame costs at least.
+/// Minimum gas for the start of any frame.
 const fn least_start_gas(schedule: &Schedule, readiness: Readiness) -> u64 {
     let preparing = match readiness {
         Readiness::Warm => 0,
@@ -37,23 +37,24 @@ const fn least_start_gas(schedule: &Schedule, readiness: Readiness) -> u64 {
     (gas::start_ink(0, 0) + preparing) / INK_PER_GAS
 }
 
-/// What is local to a node and can change no result, and the chain's [`Rules`].
+/// Settings that are local to a node and never affect a result, and the chain's [`Rules`].
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Transactions that may execute at the same time besides calls (`call_permit`).
+    /// Maximum number of concurrent transactions, in addition to calls (`call_permit`).
     pub executors: u32,
-    /// Calls, estimates and traces that may run at the same time.
+    /// Maximum number of concurrent calls, estimates and traces.
     pub callers: u32,
-    /// Machine code kept in memory for blocks; for calls, [`CALLS_SHARE`] of it besides.
+    /// Bytes of machine code kept in memory for blocks. Calls may keep 1/[`CALLS_SHARE`] of it in addition.
     pub recent_bytes: usize,
-    /// Memory of instances that wait between transactions for their next run in a block, the machine code of their contracts included;
-    /// the same share besides. While a transaction runs, its thread keeps one instance of each warm contract whatever they take.
+    /// Bytes of instances kept between transactions for runs in blocks, including the machine code of their contracts.
+    /// Calls may keep the same share in addition. During a transaction its thread keeps one instance of each warm
+    /// contract, independent of their size.
     pub waiting_bytes: usize,
-    /// Runs that fail say where ([`Host::failed_at`]), and code takes longer to make ready.
+    /// Failed runs report their location ([`Host::failed_at`]), and compilation takes longer.
     pub places: bool,
-    /// Of the chain. Unlike all else here they show in results, and follow from the genesis.
+    /// Rules of the chain. Unlike all other settings they affect results; they follow from the genesis.
     pub rules: Rules,
-    /// What the executor's tables of keys are spread by: a number that nobody else knows where others choose keys, any number in tests.
+    /// Secret for the hash seed of the executor's tables of keys. Any number in tests.
     pub table_secret: u64,
 }
 
@@ -72,18 +73,18 @@ impl Default for EngineConfig {
 }
 
 impl EngineConfig {
-    /// Runs that may go on at the same time.
+    /// Maximum number of concurrent runs.
     fn transactions(&self) -> u32 {
         self.executors.saturating_add(self.callers).max(1)
     }
 }
 
-/// Instances that wait for their next run, for each run that may go on.
+/// Kept instances per concurrent run.
 const WAITING_EACH: u32 = 64;
-/// The part of what blocks may keep that calls keep.
+/// Calls may keep 1/4 of what blocks may keep.
 const CALLS_SHARE: usize = 4;
 
-/// What something is run for. Calls cost their senders nothing, so what they leave behind must push nothing out that blocks use again.
+/// Purpose of a run. Calls are free for their senders, so their caches must not evict anything that blocks use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Blocks,
@@ -95,11 +96,11 @@ pub(super) enum Purpose {
 pub struct WasmEngine {
     inner: Arc<Inner>,
     purpose: Purpose,
-    /// Known to this handle alone.
+    /// Used by this handle only.
     pub(super) supposed: Supposed,
 }
 
-/// What is kept for one purpose.
+/// Caches for one purpose.
 struct Kept {
     recent: Recent,
     shelf: Shelf,
@@ -109,11 +110,11 @@ struct Kept {
 struct Inner {
     engine: Engine,
     linker: Linker<Frame>,
-    /// Whether a contract has said something since this was made.
+    /// Set when any contract has written to the console.
     spoken: Arc<AtomicBool>,
     rules: Rules,
     places: bool,
-    /// Everything besides the code that an artefact depends on, by gas version.
+    /// Hash of everything except the code that an artefact depends on, by gas version.
     environments: BTreeMap<u8, B256>,
     artefacts: Arc<dyn ModuleCache>,
     starts: Starts,
@@ -122,7 +123,7 @@ struct Inner {
     free_callers: AtomicU32,
 }
 
-/// Why code could not be made ready to run.
+/// Why code could not be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     #[error(transparent)]
@@ -142,10 +143,10 @@ impl From<InstrumentError> for CompileError {
     }
 }
 
-/// A module made ready.
+/// A compiled module.
 pub(super) struct Built {
     pub contract: CompiledContract,
-    /// To be stored for other days; `None` when it was.
+    /// Artefact to store; `None` if it was loaded from storage.
     artefact: Option<Vec<u8>>,
 }
 
@@ -153,7 +154,7 @@ fn affordable(needed: u64, gas: u64) -> Result<(), CompileError> {
     if needed > gas { Err(CompileError::OutOfGas { needed }) } else { Ok(()) }
 }
 
-/// What a frame starts with.
+/// A frame's input, gas and limits.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub input: Bytes,
@@ -161,7 +162,7 @@ pub struct Entry {
     pub limits: Limits,
 }
 
-/// The right to run one call beside the executor; see [`WasmEngine::call_permit`].
+/// Permit to run one call outside of blocks; see [`WasmEngine::call_permit`].
 pub struct CallPermit {
     engine: WasmEngine,
 }
@@ -177,7 +178,7 @@ impl WasmEngine {
         Self::with_backend(config, Backend::default(), artefacts)
     }
 
-    /// For tests, which see to it that the back end does not show; a node has no way to choose one.
+    /// For tests, which check that the back end has no visible effect. A node cannot choose one.
     #[doc(hidden)]
     pub fn with_backend(
         config: &EngineConfig,
@@ -220,26 +221,27 @@ impl WasmEngine {
         })
     }
 
-    /// Calls that are not part of a block take one of a bounded number of permits, so that they can never use up the instances that
-    /// block execution needs. `None`: refuse the call as busy.
+    /// Takes one of a bounded number of permits for calls outside of blocks, so that they never use up the instances
+    /// that block execution needs. `None`: refuse the call as busy.
     pub fn call_permit(&self) -> Option<CallPermit> {
         let free = &self.inner.free_callers;
         free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(1)).ok()?;
         Some(CallPermit { engine: self.clone() })
     }
 
-    /// The same engine for calls that are not part of a block: what they keep is kept apart.
+    /// Returns the engine for calls outside of blocks, with separate caches.
     #[must_use]
     pub fn for_calls(&self) -> Self {
         Self { inner: self.inner.clone(), purpose: Purpose::Calls, supposed: Supposed::default() }
     }
 
-    /// Makes an account's code ready: from memory, from the cache of artefacts, or by compiling it. Under the latest gas version.
+    /// Returns an account's code ready to run: from memory, from the cache of artefacts, or compiled. Uses the latest
+    /// gas version.
     pub fn contract(&self, code_hash: &B256, stored_code: &[u8]) -> Result<CompiledContract, CompileError> {
         self.contract_under(gas::LATEST, code_hash, stored_code)
     }
 
-    /// The same under any gas version.
+    /// Like [`contract`](Self::contract), for any gas version.
     pub fn contract_under(
         &self,
         schedule: &'static Schedule,
@@ -249,7 +251,8 @@ impl WasmEngine {
         self.ready(schedule, code_hash, &|| Some(Bytes::copy_from_slice(stored_code)))
     }
 
-    /// Stored code was checked once, so what its artefact says of it is believed, and the code itself is asked for only without one.
+    /// Stored code was validated once, so its artefact's facts are trusted. The code itself is loaded only without an
+    /// artefact.
     pub(super) fn ready(
         &self,
         schedule: &'static Schedule,
@@ -265,7 +268,7 @@ impl WasmEngine {
         }
         let stored_code = stored_code().ok_or_else(|| CompileError::Fault("it is missing".into()))?;
         let built = self.build(schedule, &id, &unpack(&stored_code)?, u64::MAX)?;
-        // It is the chain's, whoever asked for it.
+        // Code of the chain is stored for every purpose.
         self.store(schedule, &built);
         Ok(self.keep(built.contract))
     }
@@ -293,13 +296,14 @@ impl WasmEngine {
         }
     }
 
-    /// The same for a module that is already unpacked.
+    /// Like [`contract`](Self::contract), for a module that is already unpacked.
     pub fn compile(&self, code_hash: &B256, wasm: &[u8]) -> Result<CompiledContract, CompileError> {
         self.compile_within(code_hash, wasm, u64::MAX)
     }
 
-    /// The same for a deployment: compiles only what `gas` pays for, and answers the same whether or not it had to. An artefact is no
-    /// proof that today's rules accept the module, so it is validated again; it has paid for that.
+    /// Like [`compile`](Self::compile), for a deployment: fails if `gas` does not pay for compilation, even if an
+    /// artefact exists. An artefact does not prove that today's rules accept the module, so it is validated again,
+    /// which has been paid for.
     pub fn compile_within(&self, code_hash: &B256, wasm: &[u8], gas: u64) -> Result<CompiledContract, CompileError> {
         self.compile_under(gas::LATEST, code_hash, wasm, gas)
     }
@@ -317,7 +321,7 @@ impl WasmEngine {
             return Ok(contract);
         }
         let built = self.build(schedule, &id, wasm, gas)?;
-        // What calls try to deploy costs nobody anything, and is not kept for other days.
+        // Deployments in calls are free for their senders, so they are not stored.
         if self.purpose == Purpose::Blocks {
             self.store(schedule, &built);
         }
@@ -337,7 +341,7 @@ impl WasmEngine {
         Ok(Built { contract: self.link(schedule, id, &self.load(&code)?, facts)?, artefact })
     }
 
-    /// For other days.
+    /// Stores the artefact, if it is new.
     fn store(&self, schedule: &Schedule, built: &Built) {
         if let Some(artefact) = &built.artefact {
             let (artefacts, contract) = (&self.inner.artefacts, &built.contract);
@@ -396,7 +400,7 @@ impl WasmEngine {
         keccak256([environment.as_slice(), id.as_slice()].concat())
     }
 
-    /// What was compiled on another day, when it is intact.
+    /// Returns the stored artefact, if it is intact.
     fn artefact(&self, key: &B256) -> Option<(Module, Facts)> {
         let sealed = self.inner.artefacts.get(key)?;
         let (facts, code) = Facts::split(unseal(&sealed)?)?;
@@ -419,17 +423,18 @@ impl WasmEngine {
         contract
     }
 
-    /// Runs machine code that this node made.
+    /// Loads machine code that this node compiled.
     #[allow(unsafe_code)]
     fn load(&self, artefact: &[u8]) -> Result<Module, CompileError> {
-        // SAFETY: `artefact` is what `precompile_module` of the same wasmtime answered: either just now, or read back from this node's own
-        // cache with its hash intact. Artefacts never come from peers or clients. wasmtime itself refuses another version or configuration.
+        // SAFETY: `artefact` is what `precompile_module` of this wasmtime returned: either just now, or read from this
+        // node's own cache with its hash intact. Artefacts never come from peers or clients. wasmtime itself refuses
+        // another version or configuration.
         unsafe { Module::deserialize(&self.inner.engine, artefact) }.map_err(fault)
     }
 
     /// Runs one frame from its start to its end.
     ///
-    /// Needs much native stack and moves to a stack of its own for that.
+    /// Needs much native stack, and switches to a separate stack for that.
     pub fn run(&self, contract: &CompiledContract, host: &mut dyn Host, entry: Entry) -> Exit {
         let readiness = host.code_readiness();
         self.on_enough_stack(|| {
@@ -444,7 +449,7 @@ impl WasmEngine {
         })
     }
 
-    /// The same for code by its hash; `stored_code` is asked for when it has to be made ready.
+    /// Runs code by its hash; `stored_code` is called only if it must be compiled.
     pub(super) fn run_code(
         &self,
         schedule: &'static Schedule,
@@ -454,11 +459,11 @@ impl WasmEngine {
         entry: Entry,
     ) -> Exit {
         let readiness = host.code_readiness();
-        // No code costs less to start, so this needs none: a call that hands over next to nothing costs next to nothing.
+        // Even the cheapest start costs this much. So a call with almost no gas fails without any look-up.
         if entry.gas < least_start_gas(schedule, readiness) {
             return Exit::failed(ExitStatus::OutOfGas);
         }
-        // Code is checked before it is stored, so a failure is no one's fault but ours.
+        // Code is validated before it is stored, so a failure is always a fault of this node.
         let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
         let id = &code_id(schedule.version, code_hash);
         let ready = || self.ready(schedule, code_hash, stored_code).map_err(broken);
@@ -516,7 +521,7 @@ impl WasmEngine {
         instance.map(Box::new).map_err(|error| Exit::failed(ExitStatus::Fault(format!("{error:?}"))))
     }
 
-    /// Enough for making code ready, and then to run nearly all code without another stack.
+    /// Enough for compilation, and then for running nearly all code without another switch.
     fn on_enough_stack(&self, body: impl FnOnce() -> Exit) -> Exit {
         let bytes = NativeStack::BOUNDED.bytes(2 * Limits::TRANSACTION.stack_words);
         self.kept().deep_stack.run(bytes, body).unwrap_or_else(|error| no_stack(&error))
@@ -552,7 +557,8 @@ impl WasmEngine {
         }
         let left = instance.ink().and_then(|ink| u64::try_from(ink).ok()).unwrap_or(0) / INK_PER_GAS;
         let output = std::mem::take(&mut instance.frame().output);
-        // A trap ends a run and spoils nothing; otherwise who traps would have the kernel make new pages for every call.
+        // Traps leave the instance intact. Otherwise a contract that traps would make the kernel provide new pages for
+        // every call.
         let is_kept = !matches!(status, ExitStatus::Fault(_))
             && !self.supposed.contains_key(instance.contract().id())
             && instance.renew();
@@ -572,7 +578,7 @@ fn no_stack(error: &std::io::Error) -> Exit {
     Exit::failed(ExitStatus::Fault(format!("this machine gives no native stack: {error}")))
 }
 
-/// A trap that no host call ordered.
+/// Classifies a trap that no host call caused.
 fn classify(error: &wasmtime::Error, counters: Option<Counters>) -> ExitStatus {
     let (Some(trap), Some(counters)) = (error.downcast_ref::<wasmtime::Trap>(), counters) else {
         return ExitStatus::Fault(format!("{error:?}"));
@@ -587,7 +593,7 @@ fn classify(error: &wasmtime::Error, counters: Option<Counters>) -> ExitStatus {
         wasmtime::Trap::BadSignature => Trap::BadSignature,
         wasmtime::Trap::IntegerOverflow => Trap::IntegerOverflow,
         wasmtime::Trap::IntegerDivisionByZero => Trap::DivisionByZero,
-        // StackOverflow among them: our own count ends a run first.
+        // Includes StackOverflow: our own count ends a run first.
         other => return ExitStatus::Fault(format!("wasmtime trap outside the chain's rules: {other}")),
     })
 }
@@ -596,10 +602,10 @@ pub(super) fn fault(error: wasmtime::Error) -> CompileError {
     CompileError::Fault(format!("{error:?}"))
 }
 
-/// A module with every instruction that contracts may use; `every_construct.wat` is its text.
+/// A module with every permitted instruction; `every_construct.wat` is its source.
 pub(super) const EVERY_CONSTRUCT: &[u8] = include_bytes!("every_construct.wasm");
 
-/// Hashes of everything an artefact depends on besides the code, by gas version.
+/// Returns the hashes of everything except the code that an artefact depends on, by gas version.
 fn environments(engine: &Engine) -> Result<BTreeMap<u8, B256>, CompileError> {
     // Covers wasmtime's version, its settings and the processor's features.
     let mut hasher = DefaultHasher::new();
@@ -608,13 +614,13 @@ fn environments(engine: &Engine) -> Result<BTreeMap<u8, B256>, CompileError> {
     gas::ALL.iter().map(|schedule| Ok((schedule.version, environment(compiler, schedule, &emitted(schedule)?)))).collect()
 }
 
-/// `emitted` stands for the rules that no table names: what validation finds out, and what instrumentation adds.
+/// `emitted` covers the rules that no table contains: results of validation, and code added by instrumentation.
 pub(super) fn environment(compiler: u64, schedule: &Schedule, emitted: &[u8]) -> B256 {
     let text = format!("corniche {ABI_VERSION} {}", env!("CARGO_PKG_VERSION"));
     keccak256([text.as_bytes(), gas::describe(schedule).as_bytes(), &compiler.to_le_bytes(), emitted].concat())
 }
 
-/// What compilers are given for [`EVERY_CONSTRUCT`], and the facts that are kept beside their code.
+/// Returns the compilers' input for [`EVERY_CONSTRUCT`], and the facts stored with their output.
 pub(super) fn emitted(schedule: &'static Schedule) -> Result<Vec<u8>, CompileError> {
     let checked = validate::check_under(schedule, Rules::DEVELOPMENT, EVERY_CONSTRUCT)?;
     Facts::of(&checked)?.with(&instrument::instrument(&checked)?)

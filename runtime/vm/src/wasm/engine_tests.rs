@@ -1,4 +1,4 @@
-//! What is loaded, kept and let go.
+//! Loading, caching and eviction of code.
 
 use super::cache::{ModuleCache, NoCache, seal};
 use super::contract::code_id;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Artefacts in memory, how often one was asked for and stored; and the records of starts beside them.
+/// Artefacts in memory, with counters of reads and writes; also records of starts.
 #[derive(Default)]
 struct Artefacts {
     kept: Mutex<BTreeMap<B256, Vec<u8>>>,
@@ -25,7 +25,7 @@ struct Artefacts {
     gets: AtomicU32,
 }
 
-/// No artefact is as short.
+/// Every artefact is longer.
 const RECORD_BYTES: usize = 44;
 
 impl ModuleCache for Artefacts {
@@ -78,7 +78,7 @@ fn artefacts_are_compiled_once_and_damage_is_repaired() {
         engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
     }
     assert_eq!(puts(), 5);
-    // Intact, but not wasmtime's: whoever wrote it, nothing is run.
+    // Intact, but not from wasmtime: it is never run.
     *artefacts.kept.lock().unwrap().values_mut().next().unwrap() = seal(b"not an artefact");
     engine(&artefacts, 1 << 20).contract(&hash, &wasm).unwrap();
     assert_eq!(puts(), 6);
@@ -97,7 +97,8 @@ fn memory_for_recent_contracts_is_bounded() {
     assert!(!engine.is_recent(&id(1)));
 }
 
-/// An artefact says all that a run needs: neither a restart nor a call that cannot pay has anything unpacked, validated or loaded.
+/// An artefact contains everything that a run needs. After a restart, or for a call that cannot pay, nothing is
+/// unpacked, validated or loaded.
 #[test]
 fn stored_code_is_asked_for_only_without_an_artefact() {
     let artefacts = Arc::new(Artefacts::default());
@@ -123,7 +124,7 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
     assert_eq!(gets(), before + 1);
 }
 
-/// Which artefacts a node has must not be seen, and must not let a caller have a compiler run for the price of a failed call.
+/// The stored artefacts are not visible. A caller must not cause a compilation for the price of a failed call.
 #[test]
 fn nothing_is_compiled_before_the_start_is_paid() {
     let wasm = module(0);
@@ -143,14 +144,14 @@ fn nothing_is_compiled_before_the_start_is_paid() {
         assert_eq!(empty.run_code(gas::LATEST, &hash, &|| Some(wasm.clone().into()), &mut host, entry(gas)), out_of_gas);
         assert_eq!(engine(&with_artefact, 0).run_code(gas::LATEST, &hash, &nobody, &mut host, entry(gas)), out_of_gas);
         assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0, "{gas} gas had the code compiled");
-        // What the price is made of is known from now on, also after a restart.
+        // The facts for the price are stored from now on, also after a restart.
         if gas != 700 {
             for engine in [&empty, &engine(&artefacts, 0)] {
                 assert_eq!(engine.run_code(gas::LATEST, &hash, &nobody, &mut host, entry(gas)), out_of_gas);
             }
         }
     }
-    // Whoever pays gets the same from all.
+    // With enough gas the result is always equal.
     for gas in [warm, warm + 1, cold, cold + 1_000] {
         let artefacts = Arc::new(Artefacts::default());
         let exit =
@@ -160,7 +161,7 @@ fn nothing_is_compiled_before_the_start_is_paid() {
     }
 }
 
-/// A deployment leaves a record that outlives the artefact: another binary or processor finds it.
+/// A deployment stores a record that outlives the artefact: it is valid for another binary or processor.
 #[test]
 fn the_record_of_a_start_outlives_the_artefact() {
     let artefacts = Arc::new(Artefacts::default());
@@ -200,7 +201,7 @@ fn code_that_was_compiled_ahead_is_not_compiled_by_a_run() {
     assert!(matches!(engine(&artefacts, 0).compile_ahead(gas::LATEST, &B256::ZERO, b"\x60\x80"), Err(CompileError::Unpack(_))));
 }
 
-/// What a request supposes an account to hold costs what a deployment of it does, and is gone with the request.
+/// Overridden code costs as much as its deployment, and is dropped with the request.
 #[test]
 fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
     let artefacts = Arc::new(Artefacts::default());
@@ -239,7 +240,7 @@ fn supposed_code_is_paid_for_and_leaves_nothing_behind() {
     assert_eq!(artefacts.puts.load(Ordering::Relaxed), 0);
 }
 
-/// A deployment that is only tried out is not kept for other days; the chain's code is, whoever asks for it first.
+/// A simulated deployment is not stored. The chain's code is, even if a call loads it first.
 #[test]
 fn calls_store_artefacts_of_the_chain_alone() {
     let artefacts = Arc::new(Artefacts::default());
@@ -259,7 +260,8 @@ fn calls_have_a_bounded_number_of_permits() {
     assert!(engine.call_permit().is_some());
 }
 
-/// However a run ends, the instance serves again: otherwise whoever traps has the kernel make pages anew for every call.
+/// The instance is reused after every end of a run. Otherwise a contract that traps would make the kernel provide new
+/// pages for every call.
 #[test]
 fn only_growth_costs_an_instance() {
     let engine =
@@ -269,7 +271,7 @@ fn only_growth_costs_an_instance() {
         ("i32.const 1", 1),
         ("unreachable", 1),
         ("(i32.store (i32.const -1) (i32.const 1)) i32.const 0", 1),
-        // Its mark would lie in the contract's own memory, at 4,096.
+        // Its mark would be in the contract's own memory, at 4,096.
         ("(i32.store (i32.const 71303168) (i32.const 1)) i32.const 0", 1),
         ("(i64.store offset=4294967295 (i32.const 65533) (i64.const -1)) i32.const 0", 1),
         ("(i64.store (i32.const 65533) (i64.const -1)) i32.const 0", 1),
@@ -298,7 +300,7 @@ fn only_growth_costs_an_instance() {
     }
 }
 
-/// Calls cost their senders nothing: whatever they run, blocks find what they kept.
+/// Calls are free for their senders: they never evict anything that blocks keep.
 #[test]
 fn calls_push_out_nothing_that_blocks_keep() {
     let wasm = |result: u8| program(&[], &[(0, result)]);
@@ -319,17 +321,17 @@ fn calls_push_out_nothing_that_blocks_keep() {
     assert_eq!(engine.shelf().len(), 1);
     assert!(engine.shelf().take(&id(0)).is_some(), "blocks find their instance");
     assert!(engine.is_recent(&id(0)), "and their code");
-    // Calls are bounded too, at a share of what blocks keep.
+    // Calls are bounded too, by a share of the limits for blocks.
     assert!((1..100).contains(&calls.shelf().len()) && calls.shelf().bytes() <= 400_000 / 4);
     assert!(!calls.is_recent(&id(1)) && calls.is_recent(&id(200)));
-    // What one of them has loaded serves the other.
+    // Code loaded for one purpose is used for the other.
     let nobody = || panic!("nobody has to ask for the code");
     let entry = Entry { input: Bytes::from_static(b"\0\0"), gas: GAS, limits: Limits::TRANSACTION };
     calls.run_code(gas::LATEST, &of_blocks, &nobody, &mut Quiet::new(), entry.clone());
     engine.run_code(gas::LATEST, &B256::with_last_byte(200), &nobody, &mut Quiet::new(), entry);
 }
 
-/// A change of what validation or instrumentation does must never meet code that was compiled before it.
+/// A change of validation or instrumentation must never use code that was compiled before it.
 #[test]
 fn a_change_of_the_rules_changes_the_key_of_compiled_code() {
     let mut keys = std::collections::BTreeSet::new();
@@ -343,7 +345,7 @@ fn a_change_of_the_rules_changes_the_key_of_compiled_code() {
             add(schedule, &changed);
         }
     }
-    // Prices are emitted, not only named.
+    // Prices are in the emitted code, not only in the table.
     let dearer: [fn(&mut Schedule); 8] = [
         |schedule| schedule.branch += 1,
         |schedule| schedule.call += 1,
@@ -362,7 +364,7 @@ fn a_change_of_the_rules_changes_the_key_of_compiled_code() {
     }
 }
 
-/// What a version emits is part of the chain's rules as its prices are.
+/// The emitted code of a version is part of the chain's rules, like its prices.
 #[test]
 fn what_versions_emit_is_frozen() {
     let digests: String = gas::ALL

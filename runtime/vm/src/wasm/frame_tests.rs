@@ -1,7 +1,7 @@
-//! Native frames are never larger than validation says, on any back end.
+//! Native frames never exceed the bound of validation, on any back end.
 //!
 //! The size of a frame is read from the function's first instructions, so functions need not run.
-#![allow(clippy::disallowed_methods)] // a number of modules, and a folder of contracts, from the environment
+#![allow(clippy::disallowed_methods)] // the environment has a number of modules, and a folder of contracts
 
 use super::backend::Backend;
 use super::engine::{EngineConfig, WasmEngine};
@@ -20,7 +20,7 @@ fn engine(backend: Backend) -> &'static WasmEngine {
     })
 }
 
-/// Back ends whose prologues are known here.
+/// Back ends whose function prologues this test can parse.
 fn readable() -> impl Iterator<Item = Backend> {
     Backend::ALL.into_iter().filter(|backend| *backend == Backend::Pulley || cfg!(target_arch = "x86_64"))
 }
@@ -29,7 +29,7 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// Bytes that a function takes of the stack, with its return address and frame pointer.
+/// Returns a function's stack bytes, including return address and frame pointer.
 fn frame_bytes(backend: Backend, code: &[u8]) -> u32 {
     let find = |opcode: &[u8], number_bytes: usize| {
         let prologue = &code[..code.len().min(64)];
@@ -45,7 +45,7 @@ fn frame_bytes(backend: Backend, code: &[u8]) -> u32 {
             // A function without a frame.
             _ => 0,
         },
-        // add r11, imm32: what the check of the stack adds is the most that the function ever takes.
+        // add r11, imm32: the stack check adds the function's maximum use.
         Backend::Winch => find(&[0x49, 0x81, 0xc3], 4).unwrap(),
         // sub rsp, imm32 or imm8
         Backend::Cranelift | Backend::Optimising => {
@@ -64,7 +64,7 @@ fn frames(backend: Backend, checked: &Checked<'_>) -> Vec<(Frame, u32)> {
     checked.frames.iter().copied().zip(sizes).collect()
 }
 
-/// Checks each function and answers the largest part of its bound that one takes, in per cent.
+/// Checks each function; returns the maximum part of its bound that a frame uses, in per cent.
 fn check(name: &str, wasm: &[u8]) -> u32 {
     let checked = validate::check(wasm).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut most = 0;
@@ -92,7 +92,7 @@ fn module(function: &str) -> Vec<u8> {
     .unwrap()
 }
 
-/// One step from an i32 to an i32: `SELF` is its own value before, `NEXT` that of another.
+/// Steps from an i32 to an i32. `SELF` is the value's previous content, `NEXT` that of another value.
 const STEPS: [&str; 19] = [
     "(i32.add SELF (call $leaf NEXT))",
     "(i32.add (i32.load SELF) NEXT)",
@@ -115,9 +115,9 @@ const STEPS: [&str; 19] = [
     "(i32.add (global.get $g) (i32.lt_u SELF (i32.const 9)))",
 ];
 
-/// Values that live through the whole body, and a chain of values of which `window` live at once.
+/// Values that stay alive through the whole body, and a chain of values of which `window` are alive at a time.
 fn chain(long: usize, window: usize, steps: usize, mut step: impl FnMut(usize) -> String) -> Vec<u8> {
-    // Parameters: the allocator gives them their slots first.
+    // Parameters: the allocator assigns their slots first.
     let mut text = format!("(func (param i32 {}) (local {})", "i32 ".repeat(long), "i32 ".repeat(window));
     for at in 0..window {
         write!(text, "(local.set {} (i32.load (i32.const {})))", 1 + long + at, 4 * at).unwrap();
@@ -133,11 +133,11 @@ fn chain(long: usize, window: usize, steps: usize, mut step: impl FnMut(usize) -
     module(&(text + ")"))
 }
 
-/// Locals written in each of many branches, so that values meet wherever these join.
+/// Writes locals in each of many branches, so that values join where the branches do.
 fn joins(locals: usize, count: usize, loops: bool, nested: bool) -> Vec<u8> {
     let half = locals / 2;
     let copy = |at: usize, by: usize| -> String {
-        // One half is made from the other, which lives on.
+        // Each half is computed from the other, which stays alive.
         let (from, to) = if at.is_multiple_of(2) { (0, half) } else { (half, 0) };
         (0..half)
             .map(|local| format!("(local.set {} (local.get {}))", 1 + to + local, 1 + from + (local + by) % half))

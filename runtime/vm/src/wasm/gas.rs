@@ -1,63 +1,63 @@
-//! What running costs: our own tables.
+//! Prices of execution: the chain's own tables.
 //!
-//! Instructions are priced in *ink*, 10,000 of which are one gas. A table is part of the chain's rules: a node with another table
-//! computes other blocks. Each version is therefore frozen by a fixture (`tests/fixtures/gas-1.txt`, `gas-2.txt`). An account names the
-//! version that its code was validated under, and runs under it for ever; the protocol's version says which one new code gets.
-//! A [`Schedule`] holds what differs between versions, constants hold the rest. Nothing here follows wasmtime's fuel, which differs between
-//! its compilers and releases.
+//! Instructions are priced in *ink*; 10,000 ink are one gas. A table is part of the chain's rules: a node with another
+//! table computes other blocks. So a fixture freezes each version (`tests/fixtures/gas-1.txt`, `gas-2.txt`). An account
+//! stores the version that its code was validated under, and uses it forever. The protocol's version selects the one
+//! for new code. A [`Schedule`] holds what differs between versions; constants hold the rest. Nothing here follows
+//! wasmtime's fuel, which differs between its compilers and releases.
 //!
-//! How the numbers were chosen: a block of 30 million gas takes half a second at most, so a gas buys 16 ns at most, of the worst a
-//! processor can be made to do with each (`benches/worst_block.rs`, `benches/host_calls.rs`). Version 1 aimed at 12 ns on one processor,
-//! version 2 holds on an older one too (`docs/performance.md`).
+//! Choice of the numbers: a block of 30 million gas takes at most half a second. So a gas buys at most 16 ns, with the
+//! worst use of each operation (`benches/worst_block.rs`, `benches/host_calls.rs`). Version 1 aimed at 12 ns on one
+//! processor; version 2 holds on an older one too (`docs/performance.md`).
 
 use super::validate::{Frame, SLOTS_PER_WORD};
 use wasmparser::Operator;
 
 pub use corniche_abi::INK_PER_GAS;
 
-/// The prices and rules that differ between versions.
+/// Prices and rules that differ between versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// Stored with an account's code.
     pub version: u8,
-    /// Whether a frame's words count its values ([`Frame::words`](super::validate::Frame::words)).
+    /// True if a frame's words count its values ([`Frame::words`](super::validate::Frame::words)).
     pub counts_slots: bool,
-    /// Ink of a store of more than a byte. It may lie across two pages of the processor, which takes 9 ns.
+    /// Ink of a store of more than one byte. It may cross a page of the processor, which takes 9 ns.
     pub store: u64,
     /// Ink of a branch, an `if`, an `else` or a return.
     pub branch: u64,
     pub call: u64,
     pub call_indirect: u64,
-    /// Ink of `memory.grow`, before its pages.
+    /// Ink of `memory.grow`, without its pages.
     pub memory_grow: u64,
-    /// Ink of a load for each page of memory; see [`load_ink`](Self::load_ink).
+    /// Ink of a load per page of memory; see [`load_ink`](Self::load_ink).
     pub load_page: u64,
-    /// Ink of each page a frame grows by, paid when it becomes accessible. An instance that grew serves one run, so the pages are the
-    /// kernel's: sixteen faults, and to give them back.
+    /// Ink per page of memory growth, paid when the page becomes accessible. A grown instance serves one run, so the
+    /// kernel provides and takes back its pages: sixteen page faults each.
     pub grown_page: u64,
-    /// Ink that the first growth of a run pays for each page its memory started with. The instance that grew serves one run, so the next
-    /// run gets fresh pages and pays as if it had not.
+    /// Ink of a run's first growth, per initial page. A grown instance serves one run, so the next run gets fresh pages
+    /// and pays as if they had been kept.
     pub regrown_page: u64,
-    /// Gas of code that a transaction runs for the first time, for each page its memory starts with: a fresh instance's pages are the
-    /// kernel's, and a frame may touch all of them.
+    /// Gas per initial page for code that a transaction runs for the first time. The kernel provides a fresh instance's
+    /// pages, and a frame may touch all of them.
     pub cold_code_page: u64,
-    /// Gas of a start whose code is warm and runs already, in a frame further out: it takes another instance.
+    /// Gas of a start of warm code that also runs in an outer frame: it needs another instance.
     pub nested_start: u64,
-    /// And for each page that its memory starts with, as for cold code.
+    /// Additional gas per initial page, as for cold code.
     pub nested_start_page: u64,
-    /// Gas of compiling any module at its deployment.
+    /// Gas of compiling a module at its deployment.
     pub compile_module: u64,
-    /// Gas of validating and compiling a module at its deployment, for each byte of the unpacked module. Charged by the creation,
-    /// beside what Ethereum's rules ask for storing the code.
+    /// Gas per byte of the unpacked module, for validating and compiling it at its deployment. The creation pays it in
+    /// addition to Ethereum's price of storing the code.
     pub compile_byte: u64,
-    /// And for each function: an empty one takes 20 µs.
+    /// Additional gas per function: an empty one takes 20 µs.
     pub compile_function: u64,
-    /// And for each local.
+    /// Additional gas per local.
     pub compile_local: u64,
-    /// And for each branch of a function.
+    /// Additional gas per branch of a function.
     pub compile_join: u64,
-    /// Ink of compiling a function, for the most operands it has at once times their number: Cranelift's register allocator compares what
-    /// is alive with what is alive.
+    /// Ink of compiling a function, multiplied by the square of its maximum number of operands: Cranelift's register
+    /// allocator compares live values with each other.
     pub compile_operand_squared: u64,
 }
 
@@ -110,21 +110,21 @@ pub static LATEST: &Schedule = &V2;
 
 pub static ALL: [&Schedule; 2] = [&V1, &V2];
 
-/// `None`: this build does not know the version.
+/// Returns `None` if this build does not support the version.
 pub fn schedule(version: u8) -> Option<&'static Schedule> {
     ALL.into_iter().find(|schedule| schedule.version == version)
 }
 
-/// Groups of instructions that cost the same.
+/// Groups of instructions with equal prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Leaves no machine code behind.
+    /// Generates no machine code.
     Free,
     Constant,
     Local,
     Global,
     Alu,
-    /// Its answer is a number: three instructions of the machine unless a branch follows.
+    /// Produces a boolean: three machine instructions unless a branch follows.
     Compare,
     Multiply,
     Divide,
@@ -137,14 +137,14 @@ pub enum Class {
     Call,
     CallIndirect,
     MemorySize,
-    /// Base price; pages come on top.
+    /// Base price; pages are added.
     MemoryGrow,
-    /// Base price; bytes come on top.
+    /// Base price; bytes are added.
     MemoryCopy,
     MemoryFill,
 }
 
-/// Price of one instruction under the latest version, in ink.
+/// Returns the price of one instruction under the latest version, in ink.
 pub fn ink(class: Class) -> u64 {
     LATEST.ink(class)
 }
@@ -161,7 +161,7 @@ const fn shared_ink(class: Class) -> u64 {
         Class::Select => 400,
         Class::Load => 3_000,
         Class::StoreByte => 1_000,
-        // A schedule's own.
+        // Priced by the schedule.
         Class::Store | Class::Branch | Class::Call | Class::CallIndirect | Class::MemoryGrow => 0,
         Class::BranchTable => 5_000,
         Class::MemorySize => 500,
@@ -169,7 +169,8 @@ const fn shared_ink(class: Class) -> u64 {
     }
 }
 
-/// Loads in an instruction. Each pays for where its value may be as well ([`load_ink`]); a store waits for nothing.
+/// Returns the number of loads in an instruction. Each also pays for a possible cache miss
+/// ([`load_ink`](Schedule::load_ink)); stores cause no waiting.
 pub const fn loads(class: Class) -> u64 {
     match class {
         Class::Load | Class::MemoryFill => 1,
@@ -179,7 +180,7 @@ pub const fn loads(class: Class) -> u64 {
 }
 
 impl Schedule {
-    /// Price of one instruction, in ink.
+    /// Returns the price of one instruction, in ink.
     pub const fn ink(&self, class: Class) -> u64 {
         match class {
             Class::Store => self.store,
@@ -191,14 +192,15 @@ impl Schedule {
         }
     }
 
-    /// The price of one load in a memory of so many pages, on top of its class's. Where a value's address comes from a load before it, it is waited for: 4 ns where
-    /// memory fits the nearest caches, 10 with 16 pages, 20 with 32, 50 to 100 with 128.
+    /// Returns the price of one load with this many pages of memory, in addition to its class's. A load whose address
+    /// comes from an earlier load waits for it: 4 ns if memory fits the nearest caches, 10 ns with 16 pages, 20 ns with
+    /// 32, 50 to 100 ns with 128.
     pub const fn load_ink(&self, pages: u32) -> u64 {
         let pages = pages as u64;
         pages * (self.load_page + INK_PER_LOAD_PAGE_SQUARED * pages)
     }
 
-    /// What a deployment pays for its module being validated, instrumented and compiled.
+    /// Returns the gas of validating, instrumenting and compiling a module at its deployment.
     pub fn compile_gas<'f>(&self, unpacked_bytes: usize, functions: impl IntoIterator<Item = &'f Frame>) -> u64 {
         let squared = |number: u32| u64::from(number) * u64::from(number);
         let (mut gas, mut ink) = (self.compile_module + self.compile_byte * unpacked_bytes as u64, 0);
@@ -209,14 +211,14 @@ impl Schedule {
         gas + ink / INK_PER_GAS
     }
 
-    /// What the first run of a module in a transaction pays besides [`start_ink`], in ink.
+    /// Returns the ink of a module's first run in a transaction, in addition to [`start_ink`].
     pub const fn cold_ink(&self, unpacked_bytes: usize, functions: u32, initial_pages: u32) -> u64 {
         let kib = (unpacked_bytes as u64).div_ceil(1024);
         let parts = GAS_COLD_CODE_PER_FUNCTION * functions as u64 + self.cold_code_page * initial_pages as u64;
         (GAS_COLD_CODE + GAS_COLD_CODE_PER_KIB * kib + parts) * INK_PER_GAS
     }
 
-    /// What a start pays besides [`start_ink`] while its code runs further out, in ink.
+    /// Returns the ink of a start while the code runs in an outer frame, in addition to [`start_ink`].
     pub const fn nested_ink(&self, initial_pages: u32) -> u64 {
         (self.nested_start + self.nested_start_page * initial_pages as u64) * INK_PER_GAS
     }
@@ -224,49 +226,49 @@ impl Schedule {
 
 pub const INK_PER_LOAD_PAGE_SQUARED: u64 = 5;
 
-/// Price of entering a function, for each local that has to be zeroed.
+/// Price of entering a function, per local to be zeroed.
 pub const INK_PER_LOCAL: u64 = 50;
-/// Price of each byte that `memory.copy` or `memory.fill` moves.
+/// Price per byte that `memory.copy` or `memory.fill` moves.
 pub const INK_PER_MEMORY_BYTE: u64 = 30;
-/// Price of each 64 KiB page a frame starts with: bringing what the frame before touched back to what it was.
+/// Price per initial page of 64 KiB: restoring what the previous frame has changed.
 pub const INK_PER_PAGE: u64 = 250 * INK_PER_GAS;
-/// Price of each byte copied between the guest's memory and the host.
+/// Price per byte copied between the guest's memory and the host.
 pub const INK_PER_HOST_BYTE: u64 = 60;
-/// Price of each byte of a frame's result, which its caller holds until it calls again or ends: what bounds the results that all open frames
-/// hold together. Pages do not, since those of the frame that answered are free again.
+/// Price per byte of a frame's result, which its caller holds until its next call or its end. This bounds the results
+/// of all open frames together. Pages do not, since the callee's pages are free again.
 pub const INK_PER_RESULT_BYTE: u64 = 2_500;
-/// Price of keccak-256, for each begun word of 32 bytes, and before them. Ethereum's 6 and 30 gas buy five times the time that
-/// other gas does.
+/// Price of keccak-256 per started word of 32 bytes, and its base price. Ethereum's 6 and 30 gas would buy five times
+/// as much time as other gas.
 pub const INK_PER_KECCAK_WORD: u64 = 32 * INK_PER_GAS;
 pub const INK_KECCAK_BASE: u64 = 150 * INK_PER_GAS;
-/// Price of each significant byte of the exponent in `math_pow`: Ethereum's 50 gas.
+/// Price per significant byte of the exponent in `math_pow`: Ethereum's 50 gas.
 pub const INK_PER_EXPONENT_BYTE: u64 = 50 * INK_PER_GAS;
-/// Price of a word that enters the storage cache by being written. It occupies memory of the host until the frame ends, and nothing
-/// else pays for it when it is never flushed.
+/// Price of a word that a write adds to the storage cache. It occupies host memory until the frame ends, and is paid
+/// even without a flush.
 pub const INK_PER_CACHED_WORD: u64 = 60 * INK_PER_GAS;
 
-/// Price of starting a frame, before its pages.
+/// Price of starting a frame, without its pages.
 pub const GAS_START: u64 = 500;
-/// Price of starting a frame, for each begun KiB of the unpacked module.
+/// Price of starting a frame, per started KiB of the unpacked module.
 pub const GAS_START_PER_KIB: u64 = 16;
 
-/// Price of code that a transaction runs for the first time, on top of the start: it may have to be loaded. Which code a node has loaded is
-/// its own affair and never shows.
+/// Additional price of code that a transaction runs for the first time: it may have to be loaded. The codes that a node
+/// has loaded are never visible.
 pub const GAS_COLD_CODE: u64 = 5_000;
-/// And for each begun KiB of the unpacked module.
+/// Additional price per started KiB of the unpacked module.
 pub const GAS_COLD_CODE_PER_KIB: u64 = 250;
-/// And for each of its functions, imported ones included.
+/// Additional price per function, including imported ones.
 pub const GAS_COLD_CODE_PER_FUNCTION: u64 = 12;
 
-/// Price of unpacking compressed code at its deployment, whatever comes of it: for what it may unpack to, and for each compressed byte, a few of
-/// which can make the decoder build large tables for nothing.
+/// Price of unpacking compressed code at its deployment, charged in any case: a base price for the possible output, and
+/// a price per compressed byte, since a few bytes can make the decoder build large tables.
 pub const GAS_UNPACK: u64 = 100_000;
 pub const GAS_UNPACK_PER_BYTE: u64 = 100;
 
-/// Price of compiling a function, for each of its branches times its branches: what it costs beyond the linear part.
+/// Price of compiling a function, multiplied by the square of its branches: the part that is not linear.
 pub const INK_PER_JOIN_SQUARED: u64 = 1_500;
 
-/// What a deployment of so many compressed bytes pays before they are unpacked; code that is not compressed has none.
+/// Returns the gas for unpacking this many compressed bytes, paid in advance; 0 for uncompressed code.
 pub const fn unpack_gas(compressed_bytes: usize) -> u64 {
     match compressed_bytes {
         0 => 0,
@@ -274,7 +276,7 @@ pub const fn unpack_gas(compressed_bytes: usize) -> u64 {
     }
 }
 
-/// What every run of a module pays first, in ink.
+/// Returns the ink that every run of a module pays first.
 pub const fn start_ink(unpacked_bytes: usize, initial_pages: u32) -> u64 {
     let kib = (unpacked_bytes as u64).div_ceil(1024);
     (GAS_START + GAS_START_PER_KIB * kib) * INK_PER_GAS + INK_PER_PAGE * initial_pages as u64
@@ -282,7 +284,7 @@ pub const fn start_ink(unpacked_bytes: usize, initial_pages: u32) -> u64 {
 
 macro_rules! classes {
     ($($class:ident: $($operator:ident)*;)*) => {
-        /// The class of an instruction that contracts may use; `None` for every other.
+        /// Returns the class of a permitted instruction; `None` for any other.
         pub fn class(operator: &Operator<'_>) -> Option<Class> {
             match operator {
                 $($(Operator::$operator { .. } => Some(Class::$class),)*)*
@@ -290,7 +292,7 @@ macro_rules! classes {
             }
         }
 
-        /// Every instruction that contracts may use, for the fixture.
+        /// All permitted instructions, for the fixture.
         pub const ALLOWED: &[(&str, Class)] = &[$($((stringify!($operator), Class::$class),)*)*];
     };
 }
@@ -329,7 +331,7 @@ classes! {
     MemoryFill: MemoryFill;
 }
 
-/// The whole table of a version as text, one price a line: what the fixture freezes.
+/// Returns a version's complete table as text, one price per line; the fixture freezes it.
 pub fn describe(schedule: &Schedule) -> String {
     let mut text = format!("version {}\nink_per_gas {INK_PER_GAS}\n", schedule.version);
     let mut line = |name: &str, ink: u64| text.push_str(&format!("{name} {ink}\n"));

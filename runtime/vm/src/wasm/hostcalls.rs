@@ -1,12 +1,13 @@
-//! The functions of `vm_hooks` and, in [`corniche`], of `corniche`: what a contract can ask for.
+//! Host functions of `vm_hooks` and, in [`corniche`], of `corniche`.
 //!
-//! Each call pays before it works: its base price from the host-call table, then what depends on lengths, then what the [`Host`] says
-//! the state costs. Pointers and lengths are the contract's to choose, so every access is checked against the guest's memory, and one
-//! that misses ends the frame; nothing here can panic on them.
+//! Each call pays before it works: its base price from the host-call table, then the price of lengths, then the state's
+//! price from the [`Host`]. Contracts choose pointers and lengths, so every access is checked against the guest's
+//! memory. An access out of bounds ends the frame; nothing here may panic on it.
 //!
-//! **Storage cache.** Loads and stores go through a cache of the frame. `storage_flush_cache` writes changed words in the order of their
-//! keys; what is not flushed when the frame ends is lost. A word read before a nested call keeps its value after it unless the cache was
-//! flushed with `clear`: contracts written for this interface rely on exactly that, stale reads included.
+//! **Storage cache.** Loads and stores use a cache of the frame. `storage_flush_cache` writes changed words in the
+//! order of their keys; words not flushed before the frame's end are lost. A word read before a nested call keeps its
+//! value after it, unless the cache was flushed with `clear`. Contracts written for this interface rely on this,
+//! including stale reads.
 
 mod console;
 mod corniche;
@@ -32,7 +33,7 @@ struct Call<'a> {
     caller: Caller<'a, Frame>,
     handles: Handles,
     name: &'static str,
-    /// What is left; the module's counter is set to it when the call is done.
+    /// Remaining ink. Written back to the module's counter after the call.
     ink: u64,
 }
 
@@ -44,8 +45,8 @@ impl Call<'_> {
     #[allow(unsafe_code)]
     fn host(&mut self) -> &mut dyn Host {
         let host = self.caller.data_mut().host.as_ref().expect("a host call happens while the frame runs").0;
-        // SAFETY: see `Frame::lend`. The borrow of `self` keeps two of these from living at once in this frame, and a nested frame has a
-        // host of its own.
+        // SAFETY: see `Frame::lend`. The borrow of `self` prevents two such references in this frame, and a nested
+        // frame has its own host.
         unsafe { &mut *host }
     }
 
@@ -76,7 +77,7 @@ impl Call<'_> {
 
     // ---- guest memory ----
 
-    /// What the contract sees as its memory.
+    /// The contract's own memory.
     fn memory(&self) -> &[u8] {
         &self.handles.memory.data(&self.caller)[APART..]
     }
@@ -106,7 +107,7 @@ impl Call<'_> {
         write(self.handles.memory.data_mut(&mut self.caller), pointer, bytes)
     }
 
-    /// Writes what the frame holds.
+    /// Writes bytes that the frame holds.
     fn write_own(&mut self, pointer: i32, own: impl FnOnce(&Frame) -> &[u8]) -> Outcome<()> {
         let (memory, frame) = self.handles.memory.data_and_store_mut(&mut self.caller);
         write(memory, pointer, own(frame))
@@ -116,7 +117,7 @@ impl Call<'_> {
         self.write(pointer, &value.to_be_bytes::<32>())
     }
 
-    /// Copies the part of `data` that `offset` and `size` select and that exists; answers how much that was.
+    /// Copies the existing part of `data` from `offset`, at most `size` bytes; returns its length.
     fn write_part(&mut self, destination: i32, data: &[u8], offset: i32, size: i32) -> Outcome<i32> {
         let start = (offset as u32 as usize).min(data.len());
         let part = &data[start..start + (size as u32 as usize).min(data.len() - start)];
@@ -157,12 +158,12 @@ impl Call<'_> {
     }
 
     fn storage_flush(&mut self, clear: bool) -> Outcome<()> {
-        // Only what was written is looked at: a flush costs the same whatever the frame has read.
+        // Only written keys are processed, so the cost of a flush does not depend on reads.
         let mut dirty = std::mem::take(&mut self.frame().dirty);
         dirty.sort_unstable();
         dirty.dedup();
         for key in dirty.drain(..) {
-            // A counter call may have written it and taken it out.
+            // A counter call may have written and removed it.
             let Some(place) = self.frame().cache.place(&key) else { continue };
             let CachedWord { value, dirty: true } = *self.frame().cache.value_at(place) else { continue };
             let gas_left = self.gas_left();
@@ -290,7 +291,7 @@ fn slice(memory: &[u8], pointer: i32, length: usize) -> Outcome<&[u8]> {
     start.checked_add(length).and_then(|end| memory.get(start..end)).ok_or(Stop::Trap(Trap::MemoryOutOfBounds))
 }
 
-/// Writes into the module's memory at an address of the contract's.
+/// Writes to the module's memory at a contract address.
 fn write(memory: &mut [u8], pointer: i32, bytes: &[u8]) -> Outcome<()> {
     let start = pointer as u32 as usize;
     let behind = start + APART;
@@ -300,7 +301,7 @@ fn write(memory: &mut [u8], pointer: i32, bytes: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Charges, does and reports one host call.
+/// Charges, executes and traces one host call.
 fn perform<R>(
     mut caller: Caller<'_, Frame>,
     name: &'static str,
@@ -324,7 +325,7 @@ fn perform<R>(
     })
 }
 
-/// Every function of the table, bound to its work; `spoken` is set when a contract says something.
+/// Binds every function of the table; `spoken` is set when a contract writes to the console.
 pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Result<Linker<Frame>> {
     let mut linker = Linker::new(engine);
     macro_rules! hook {
@@ -460,7 +461,7 @@ pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Res
     hook!(evm_gas_left(call) -> i64 { Ok(call.gas_left() as i64) });
     hook!(evm_ink_left(call) -> i64 { Ok(call.ink as i64) });
 
-    // Arithmetic and hashing. A zero divisor or modulus gives zero.
+    // Arithmetic and hashing. Division or modulus by zero gives zero.
     hook!(native_keccak256(call, data: i32, length: i32, output: i32) -> () { call.keccak(data, length, output) });
     hook!(math_div(call, value: i32, divisor: i32) -> () {
         call.math(value, divisor, |value, divisor| value.checked_div(divisor).unwrap_or_default())
@@ -476,7 +477,7 @@ pub(super) fn linker(engine: &Engine, spoken: &Arc<AtomicBool>) -> wasmtime::Res
         call.math_modulo(value, factor, modulus, |value, factor, modulus| value.mul_mod(factor, modulus))
     });
 
-    // Growth is charged where it happens, by instrumentation; contracts still announce it.
+    // Instrumentation charges for growth when it happens; contracts still announce it.
     hook!(pay_for_memory_grow(call, pages: i32) -> () {
         let _ = (call, pages);
         Ok(())

@@ -1,15 +1,15 @@
-//! What a contract's memory holds before its first instruction, and how to bring memory back to it.
+//! Initial content of a contract's memory, and how to restore it.
 //!
-//! What always holds after [`Image::restore`]: if every byte that differs from the image lay in a marked chunk or within
-//! [`SPILL`] bytes behind one, memory equals the image and no mark is left. The instrumented module marks what it stores
-//! ([`instrument`](super::instrument)), and the host marks what it writes ([`mark`]).
+//! Invariant after [`Image::restore`]: memory equals the image and no mark is left, if every byte that differed was in
+//! a marked chunk or within [`SPILL`] bytes after one. The instrumented module marks its stores
+//! ([`instrument`](super::instrument)), and the host marks its writes ([`mark`]).
 
 use super::instrument::{APART, CHUNK, InstrumentError, SPILL, segments};
 use super::validate::{Checked, parser};
 use borsh::{BorshDeserialize, BorshSerialize};
 use wasmparser::Payload;
 
-/// The data segments, laid out over zeros. A chunk without a byte of them is not kept.
+/// The data segments over zeros. Chunks without data are not stored.
 #[derive(BorshSerialize, BorshDeserialize)]
 pub(super) struct Image {
     chunks: Vec<Option<Box<[u8; CHUNK]>>>,
@@ -30,7 +30,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Bytes of host memory.
+    /// Host memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -52,10 +52,11 @@ impl Image {
         }
     }
 
-    /// `memory` is the module's: marks, then the contract's. Calls `visit` with each chunk that was marked.
+    /// Restores `memory`, which is the module's: marks, then the contract's memory. Calls `visit` with each chunk that
+    /// was marked.
     pub fn restore(&self, memory: &mut [u8], mut visit: impl FnMut(usize)) {
         let (marks, memory) = memory.split_at_mut(APART);
-        // Pages are whole, so there is a mark for each chunk and eight make a word.
+        // Memory is whole pages, so each chunk has a mark, and eight marks form a word.
         let (words, _) = marks[..memory.len() / CHUNK].as_chunks_mut::<8>();
         for (word, marks) in words.iter_mut().enumerate() {
             let mut left = u64::from_le_bytes(*marks);
@@ -92,7 +93,7 @@ impl Image {
     }
 }
 
-/// Marks that the host writes `length` bytes at `start` of the contract's memory, which must be in bounds.
+/// Marks a host write of `length` bytes at `start` of the contract's memory, which must be in bounds.
 pub(super) fn mark(memory: &mut [u8], start: usize, length: usize) {
     if length > 0 {
         memory[start / CHUNK..=(start + length - 1) / CHUNK].fill(1);

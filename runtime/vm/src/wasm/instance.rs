@@ -1,17 +1,18 @@
-//! Instances that serve one run after another.
+//! Instances that are reused for several runs.
 //!
-//! A fresh instance costs several times what a token transfer computes, and giving its pages back interrupts every other core that runs
-//! this process. So an instance whose run has ended is made as new and kept ([`Shelf`](super::shelf::Shelf)). Nothing of a run may show in the next:
+//! A fresh instance costs several times the computation of a token transfer. Returning its pages interrupts all other
+//! cores that run this process. So an instance is restored after its run and kept ([`Shelf`](super::shelf::Shelf)). No
+//! effect of a run may be visible in the next:
 //!
-//! | what a run changes | how it is made as new |
+//! | changed by a run | how it is restored |
 //! |---|---|
-//! | memory | each write leaves a mark; [`Image::restore`] brings marked chunks back |
-//! | size of memory | an instance that grew is not kept |
-//! | mutable globals, counters | set by the added function each run enters through |
-//! | table, segments | no instruction that contracts may use changes one |
-//! | the frame on the host's side | rebuilt by [`Instance::run`] |
+//! | memory | each write leaves a mark; [`Image::restore`] restores marked chunks |
+//! | size of memory | a grown instance is not kept |
+//! | mutable globals, counters | set by the added function through which each run starts |
+//! | table, segments | no permitted instruction changes them |
+//! | the frame on the host's side | reset by [`Instance::run`] |
 //!
-//! It does not matter how the run ended, unless in a fault of this node.
+//! This works for every end of a run, except a fault of this node.
 
 use super::contract::CompiledContract;
 use super::hostcalls::{Frame, Handles};
@@ -23,11 +24,11 @@ use alloy_primitives::Bytes;
 use corniche_abi::MEMORY_EXPORT;
 use wasmtime::{Engine, Module, ModuleExport, Store, TypedFunc};
 
-/// Host pages are what memory is resident by.
+/// Size of a host page, the unit of resident memory.
 const RESIDENT_UNIT: usize = 4096;
 const LARGEST_MEMORY: usize = super::validate::MAX_MEMORY_PAGES as usize * 65_536;
 
-/// Where a module's parts are found.
+/// Locations of a module's exports.
 pub(super) struct Exports {
     run: ModuleExport,
     memory: ModuleExport,
@@ -37,7 +38,7 @@ pub(super) struct Exports {
 }
 
 impl Exports {
-    /// `Err`: the name of what is missing.
+    /// An error is the name of a missing export.
     pub fn of(module: &Module) -> Result<Self, &'static str> {
         let export = |name| module.get_export_index(name).ok_or(name);
         Ok(Self {
@@ -50,7 +51,7 @@ impl Exports {
     }
 }
 
-/// What the module's counters stood at when the run ended.
+/// The module's counters at the end of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counters {
     pub gas: i64,
@@ -58,15 +59,15 @@ pub(super) struct Counters {
     pub pages: i32,
 }
 
-/// One instance of a contract, as new.
+/// An instance of a contract in its initial state.
 pub(super) struct Instance {
     contract: CompiledContract,
     store: Store<Frame>,
     handles: Handles,
     run: TypedFunc<(i32, i64, i32, i32), i32>,
-    /// Bytes of memory when it was new.
+    /// Initial size of memory in bytes.
     size: usize,
-    /// Host pages ever written, and how many they are.
+    /// Host pages that were ever written, and their number.
     touched: Box<[u64; LARGEST_MEMORY / RESIDENT_UNIT / 64]>,
     resident: usize,
 }
@@ -95,7 +96,7 @@ impl Instance {
         &self.contract
     }
 
-    /// Runs the contract from its start to its end. The frame's answers stay in [`Self::frame`].
+    /// Runs the contract to its end. Results stay in [`Self::frame`].
     pub fn run(&mut self, host: &mut dyn Host, input: Bytes, ink: u64, limits: Limits) -> wasmtime::Result<i32> {
         let length = i32::try_from(input.len())?;
         let (words, pages) = (i32::try_from(limits.stack_words)?, i32::try_from(limits.memory_pages)?);
@@ -107,7 +108,7 @@ impl Instance {
         self.store.data_mut()
     }
 
-    /// `None`: the module is not ours.
+    /// Returns `None` if the module is not instrumented.
     pub fn counters(&mut self) -> Option<Counters> {
         let Handles { gas, stack, pages, .. } = self.handles;
         let store = &mut self.store;
@@ -118,12 +119,12 @@ impl Instance {
         })
     }
 
-    /// What of the ink is left.
+    /// Returns the remaining ink.
     pub fn ink(&mut self) -> Option<i64> {
         self.handles.gas.get(&mut self.store).i64()
     }
 
-    /// Makes memory as new; false, and the instance is of no more use, when that cannot be done.
+    /// Restores memory. Returns false if that is impossible; the instance must then be dropped.
     #[must_use]
     pub fn renew(&mut self) -> bool {
         let memory = self.handles.memory.data_mut(&mut self.store);
@@ -148,7 +149,7 @@ impl Instance {
         &self.handles.memory.data(&self.store)[APART..]
     }
 
-    /// Bytes of memory that keeping the instance takes, without its contract's.
+    /// Bytes of memory for keeping the instance, without its contract's.
     pub fn resident(&self) -> usize {
         self.resident
     }

@@ -1,4 +1,4 @@
-//! An instance that served before and a fresh one cannot be told apart.
+//! A reused instance behaves exactly like a fresh one.
 
 use super::contract::CompiledContract;
 use super::engine::{EngineConfig, WasmEngine};
@@ -23,7 +23,7 @@ fn engine() -> &'static WasmEngine {
     })
 }
 
-/// Answers everything with something, always the same.
+/// A host with fixed answers.
 pub(super) struct Quiet {
     context: FrameContext,
     cold: bool,
@@ -57,12 +57,12 @@ impl Quiet {
         Self { context, cold: false }
     }
 
-    /// Runs code for the first time in its transaction.
+    /// Creates a host whose code is cold.
     pub(super) fn cold() -> Self {
         Self { cold: true, ..Self::new() }
     }
 
-    /// A frame that another one has called.
+    /// Creates a host for a nested frame.
     pub(super) fn nested() -> Self {
         let quiet = Self::new();
         Self { context: FrameContext { depth: 1, ..quiet.context }, ..quiet }
@@ -111,7 +111,7 @@ impl Host for Quiet {
     }
 }
 
-/// Everything that a run leaves: how it ended, its output, what is left of the ink, its memory.
+/// All effects of a run: status, output, remaining ink, memory.
 #[derive(PartialEq, Eq)]
 struct Left {
     end: String,
@@ -147,7 +147,7 @@ fn fresh(contract: &CompiledContract) -> Instance {
     Instance::new(engine().wasmtime(), contract.clone()).unwrap()
 }
 
-/// Runs each input on an instance that served those before, and on one of its own. How many times the instance could be kept.
+/// Runs each input on a reused instance and on a fresh one. Returns how often the instance could be kept.
 fn compare(wasm: &[u8], inputs: &[Vec<u8>], gas: u64) -> Result<usize, TestCaseError> {
     let contract = engine().compile(&keccak256(wasm), wasm).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let untouched = fresh(&contract).memory().to_vec();
@@ -156,7 +156,7 @@ fn compare(wasm: &[u8], inputs: &[Vec<u8>], gas: u64) -> Result<usize, TestCaseE
     for input in inputs {
         let (again, new) = (run(&mut served, input, gas), run(&mut fresh(&contract), input, gas));
         same(&again, &new)?;
-        // Only growth spoils one, however the run ended.
+        // Only growth prevents reuse, for every end of the run.
         if !served.renew() {
             served = fresh(&contract);
         } else {
@@ -170,13 +170,13 @@ fn compare(wasm: &[u8], inputs: &[Vec<u8>], gas: u64) -> Result<usize, TestCaseE
 
 const PAGES: u32 = 2;
 
-/// Where the bounds of chunks and pages are near more often than not.
+/// Addresses that are mostly close to the bounds of chunks and pages.
 fn place() -> impl Strategy<Value = u32> {
     let near = (0..PAGES * 64, -40i64..40).prop_map(|(chunk, by)| (i64::from(chunk) * 1024 + by).clamp(0, 131_000) as u32);
     prop_oneof![3 => near, 1 => 0u32..131_000]
 }
 
-/// One thing a contract may do to its memory and globals.
+/// A change of a contract's memory or globals.
 fn step() -> impl Strategy<Value = String> {
     let stores = ["i32.store", "i32.store8", "i32.store16", "i64.store", "i64.store8", "i64.store16", "i64.store32"];
     let store =
@@ -221,7 +221,7 @@ fn step() -> impl Strategy<Value = String> {
     prop_oneof![6 => store, 2 => fill, 2 => copy, 2 => global, 5 => host, 1 => rare]
 }
 
-/// Reports memory and globals as it finds them, then takes the steps that bits of the input ask for, then reports again.
+/// Reports memory and globals, runs the steps that the input's bits select, then reports again.
 pub(super) fn program(steps: &[String], data: &[(u32, u8)]) -> Vec<u8> {
     let mut body = String::new();
     for (at, step) in steps.iter().enumerate() {
@@ -286,7 +286,7 @@ proptest! {
 fn a_store_across_the_end_of_a_chunk_is_undone_whole() {
     for kind in ["i32.store", "i32.store8", "i32.store16", "i64.store", "i64.store8", "i64.store16", "i64.store32"] {
         let store = format!("({kind} (i32.load (i32.const 502)) ({}.const -1))", &kind[..3]);
-        // Over zeros, over data in the chunk behind, and at the very end of the first page.
+        // On zeros, on data in the next chunk, and at the end of the first page.
         let wasm = program(&[store], &[(9 * 1024, 0x55), (9 * 1024 + 4, 0x66)]);
         for end in [5 * 1024u32, 9 * 1024, 65_536] {
             let inputs: Vec<_> = (0..9).map(|back| [&[1, 0][..], &(end - back).to_le_bytes()].concat()).collect();
@@ -295,7 +295,7 @@ fn a_store_across_the_end_of_a_chunk_is_undone_whole() {
     }
 }
 
-/// Whatever random bytes make that may be deployed, with every host call in reach.
+/// Random deployable modules, with every host call.
 #[path = "../../tests/common/generate.rs"]
 pub(super) mod generate;
 
@@ -313,7 +313,7 @@ fn contracts_out_of_nowhere() {
     assert!(accepted > 60 && kept > accepted, "{accepted} accepted, {kept} kept");
 }
 
-/// The contract as `make contracts` built it.
+/// Returns a contract built by `make contracts`.
 #[allow(clippy::disallowed_methods)]
 fn built(name: &str) -> Vec<u8> {
     let folder = std::env::var("CONTRACTS_WASM_DIR").unwrap_or_else(|_| {
@@ -335,7 +335,8 @@ const SIGNATURES: [&str; 9] = [
     "stylus_constructor(string,string,uint256)",
 ];
 
-/// Calldata that gets some way into a contract: a selector it may have, and words that are small, addresses or anything.
+/// Calldata that reaches some of a contract's code: a selector it may have, and words that are small, addresses or
+/// random.
 fn calldata() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         any::<u8>().prop_map(|small| B256::with_last_byte(small).0),
@@ -357,7 +358,7 @@ proptest! {
     fn real_contracts_with_any_calldata(inputs in prop::collection::vec(calldata(), 1..6)) {
         for name in ["counter", "erc20"] {
             let kept = compare(&built(name), &inputs, GAS)?;
-            // Neither grows: what they allocate fits behind their data.
+            // Neither grows: their allocations fit after their data.
             prop_assert_eq!(kept, inputs.len());
         }
     }
@@ -383,7 +384,7 @@ fn the_shelf_keeps_what_was_used_last_within_its_bounds() {
     assert!(shelf.take(&B256::ZERO).is_none());
 }
 
-/// Otherwise a call that hands over no gas at all would have instances made, and code made ready, for the price of the call.
+/// Otherwise a call without gas would create instances and load code for the price of the call.
 #[test]
 fn who_cannot_pay_for_the_start_gets_no_instance() {
     let engine = WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).unwrap();
@@ -403,7 +404,7 @@ fn who_cannot_pay_for_the_start_gets_no_instance() {
     assert_eq!(engine.shelf().len(), 1);
 }
 
-/// Instances wait by the hundred; what they served must not wait with them.
+/// Hundreds of instances are kept; they must not hold data of their runs.
 #[test]
 fn a_waiting_instance_holds_nothing_of_what_it_served() {
     let engine = WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).unwrap();

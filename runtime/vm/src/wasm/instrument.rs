@@ -1,32 +1,34 @@
-//! Makes a checked module count what it uses. The result, not the module as deployed, is what gets compiled.
+//! Instruments a validated module to count resources. The result is compiled instead of the deployed module.
 //!
-//! Three counters are added as mutable globals, exported under names that only the host sees (every export of the contract besides
-//! memory and entrypoint is dropped, so nothing can collide):
+//! Three counters are added as mutable globals. Their exported names are visible only to the host: every export of the
+//! contract except memory and entrypoint is dropped, so names cannot collide.
 //!
-//! - **gas**, in ink. Each straight run of instructions is charged at its start, before anything of it happens. `memory.grow`,
-//!   `memory.copy` and `memory.fill` charge for pages and bytes in small added functions. What a load costs grows with the memory it may
-//!   miss in, so a fourth global, which nobody else sees, holds the price of one load beyond its base, and growth raises it.
-//! - **stack**, in words. A function takes its frame's words at entry and gives them back at its end.
-//! - **pages**, what the transaction may still add in linear memory.
+//! - **gas**, in ink. Each straight run of instructions is charged at its start, before it has any effect.
+//!   `memory.grow`, `memory.copy` and `memory.fill` charge for pages and bytes in small added functions. The price of a
+//!   load grows with the size of memory, because of cache misses. A fourth, private global holds the additional price
+//!   per load, and growth raises it.
+//! - **stack**, in words. A function takes its frame's words at entry and returns them at its end.
+//! - **pages**, the number of pages that the transaction may still add.
 //!
-//! A counter that falls below zero ends the run in `unreachable` and stays below zero: the host reads from it which bound was met. No
-//! counter is ever below zero while the contract runs, so a contract's own `unreachable` is told apart.
+//! A counter below zero ends the run with `unreachable` and stays below zero, so the host can tell which limit was
+//! exceeded. No counter is below zero while the contract runs, so the contract's own `unreachable` is distinguishable.
 //!
 //! ```text
 //! function:   take words | block | ...body, `return` becomes a branch to the block's end... | end | give words back
 //! run:        gas -= price + loads * price of the pages; trap if gas < 0
 //! ```
 //!
-//! Functions that call nothing and need few words are not counted: native stack has room to spare for one of them at any depth
+//! Functions without calls that need few words are not counted: the native stack has room for one of them at any depth
 //! ([`stack`](super::stack)). Custom sections are dropped.
 //!
-//! **Marks.** So that an instance can be made as new after a run ([`instance`](super::instance)), its memory begins with [`APART`] bytes
-//! that the contract cannot reach: everything it addresses lies behind them. There, one byte stands for each [`CHUNK`] bytes of the
-//! contract's memory. A store sets the byte of the chunk its first byte lies in, before it stores; what it writes beyond the chunk's end
-//! are [`SPILL`] bytes at most. `memory.copy` and `memory.fill` set the bytes of all chunks they wrote. An address outside
-//! memory leaves a mark for a chunk that nobody wrote, which does no harm.
+//! **Marks.** To restore an instance after a run ([`instance`](super::instance)), its memory starts with [`APART`]
+//! bytes that the contract cannot reach: its own addresses start after them. There, one byte represents [`CHUNK`] bytes
+//! of the contract's memory. A store first sets the byte of the chunk that contains its first byte. It writes at most
+//! [`SPILL`] bytes beyond the chunk's end. `memory.copy` and `memory.fill` set the bytes of all chunks that they write.
+//! An address outside of memory marks an unwritten chunk, which is harmless.
 //!
-//! The module is entered through an added function that sets its globals to their first values and the counters to what the run may use.
+//! An added function starts the module: it sets the globals to their initial values and the counters to the run's
+//! limits.
 
 use super::gas::{self, Class, Schedule};
 use super::validate::{Checked, Frame, MAX_MEMORY_PAGES, parser};
@@ -43,28 +45,28 @@ use wasmparser::{DataKind, DataSectionReader, FunctionBody, GlobalSectionReader,
 pub const GAS_EXPORT: &str = "gas";
 pub const STACK_EXPORT: &str = "stack";
 pub const PAGES_EXPORT: &str = "pages";
-/// (length of the input, ink, words, pages) -> status: where a run begins.
+/// (length of the input, ink, words, pages) -> status: starts a run.
 pub const RUN_EXPORT: &str = "run";
 
-/// Bytes in front of the contract's memory: one page.
+/// Bytes before the contract's memory: one page.
 pub const APART: usize = 1 << 16;
-/// Bytes of memory that one mark stands for.
+/// Bytes of memory per mark.
 pub const CHUNK: usize = 1 << CHUNK_SHIFT;
 const CHUNK_SHIFT: u32 = 10;
 const PAGES_APART: u64 = 1;
-/// Of the largest memory; all bits below its highest are set.
+/// Index of the largest memory's last chunk; all bits below its highest are set.
 const LAST_CHUNK: i32 = (MAX_MEMORY_PAGES * 65_536 / CHUNK as u32 - 1) as i32;
 const _: () = assert!((LAST_CHUNK as usize) < APART && LAST_CHUNK & (LAST_CHUNK + 1) == 0);
-/// How far a store that begins in a chunk may reach beyond its end.
+/// Maximum number of bytes that a store writes beyond the end of its first chunk.
 pub const SPILL: usize = 7;
 
-/// A frame of a leaf function up to this size is not counted.
+/// Leaf functions with frames up to this size are not counted.
 pub const UNCOUNTED_LEAF_WORDS: u32 = 512;
 
 /// A mark, at the index of its chunk.
 const MARK: MemArg = MemArg { offset: 0, align: 0, memory_index: 0 };
 
-/// The module could not be rewritten although it was checked: a bug of ours, never the contract's.
+/// A validated module could not be rewritten: a bug of the node, never a fault of the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instrumentation failed on a checked module: {0}")]
 pub struct InstrumentError(String);
@@ -79,13 +81,13 @@ fn failed(error: impl std::fmt::Display) -> InstrumentError {
     InstrumentError::new(error)
 }
 
-/// Rewrites the module. Linear in its size.
+/// Rewrites the module in linear time.
 pub fn instrument(checked: &Checked<'_>) -> Result<Vec<u8>, InstrumentError> {
     instrument_noting(checked, |_, _, _| {})
 }
 
-/// The same, and notes where each instruction of the contract goes: which of the defined functions it is in, at how many bytes of that
-/// function's new body what was made of it begins, and where it lay in the module.
+/// Like [`instrument`], and reports each of the contract's instructions: the index of its defined function, the offset
+/// of its code in that function's new body, and its old offset in the module.
 pub(super) fn instrument_noting(
     checked: &Checked<'_>,
     mut note: impl FnMut(usize, usize, usize),
@@ -124,7 +126,7 @@ pub(super) fn instrument_noting(
                 let index = out.code.len() as usize;
                 out.code.function(&context.function(&body, frame, |new, old| note(index, new, old))?);
             }
-            // The memory is written anew with its bound; the rest has no place in a compiled module.
+            // The memory section is rewritten with its limit. The rest is not needed in a compiled module.
             _ => {}
         }
     }
@@ -156,12 +158,12 @@ impl Sections {
     }
 }
 
-/// Indexes of what is added, all behind what the module has, so nothing is renumbered.
+/// Indexes of added items. All come after the module's own, so nothing is renumbered.
 struct Context {
     schedule: &'static Schedule,
-    /// The function that the contract calls its entrypoint.
+    /// The contract's entrypoint function.
     entrypoint: u32,
-    /// The contract's own globals that can change, with their first values.
+    /// The contract's mutable globals, with their initial values.
     mutable_globals: Vec<(u32, Instruction<'static>)>,
     /// (i32) -> (i32); (i32, i32, i32) -> (); (i32, i64, i32, i32) -> (i32).
     grow_type: u32,
@@ -175,7 +177,7 @@ struct Context {
     stack_global: u32,
     pages_global: u32,
     load_global: u32,
-    /// Whether memory may grow: otherwise the price of its pages is known.
+    /// True if memory can grow. Otherwise the price of its pages is constant.
     grows: bool,
     initial_pages: u32,
     maximum_pages: u32,
@@ -233,7 +235,7 @@ impl Context {
             shared: false,
             page_size_log2: None,
         });
-        // All three start spent: a run that the host did not set up cannot do anything.
+        // All three start at zero: a run without setup by the host can do nothing.
         let counter = |val_type| GlobalType { val_type, mutable: true, shared: false };
         out.globals.global(counter(ValType::I64), &ConstExpr::i64_const(0));
         out.globals.global(counter(ValType::I32), &ConstExpr::i32_const(0));
@@ -247,7 +249,7 @@ impl Context {
         out.code.function(&self.grow()).function(&self.copy()).function(&self.fill()).function(&self.run());
     }
 
-    /// Everything that a run before this one may have left in globals is set anew, the counters among it.
+    /// Sets all globals that an earlier run may have changed, including the counters.
     fn run(&self) -> Function {
         let (length, ink, words, pages) = (0, 1, 2, 3);
         let mut function = Function::new([]);
@@ -263,12 +265,13 @@ impl Context {
         function
     }
 
-    /// `memory.grow` with its price. What cannot succeed costs no pages; what the transaction's bound forbids traps.
+    /// `memory.grow` with its price. A growth that cannot succeed costs no pages; one beyond the transaction's limit
+    /// traps.
     fn grow(&self) -> Function {
         let (pages, spare) = (0, 1);
         let mut function = Function::new([(1, ValType::I64)]);
         let mut code = function.instructions();
-        // More than fits the memory's own bound: the specification's -1.
+        // Beyond the memory's own limit: the specification's -1.
         code.local_get(pages).i64_extend_i32_u().memory_size(0).i64_extend_i32_u().i64_add();
         code.i64_const(i64::from(self.maximum_pages) + PAGES_APART as i64).i64_gt_u();
         code.if_(BlockType::Empty).i32_const(-1).return_().end();
@@ -281,7 +284,7 @@ impl Context {
             .i64_sub();
         let again = self.schedule.regrown_page * u64::from(self.initial_pages);
         if again > 0 {
-            // The first growth of the run.
+            // First growth of the run.
             code.i64_const(again as i64).i64_const(0).local_get(pages).i32_const(0).i32_ne();
             code.memory_size(0)
                 .i32_const((u64::from(self.initial_pages) + PAGES_APART) as i32)
@@ -293,7 +296,7 @@ impl Context {
         self.settle_gas(&mut code, spare);
         code.global_get(self.pages_global).local_get(pages).i32_sub().global_set(self.pages_global);
         code.global_get(self.pages_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
-        // What a load costs from now on: `Schedule::load_ink` of the pages there will be.
+        // New price per load: `Schedule::load_ink` of the new number of pages.
         code.memory_size(0)
             .i32_const(PAGES_APART as i32)
             .i32_sub()
@@ -303,7 +306,7 @@ impl Context {
             .local_tee(spare);
         code.i64_const(self.schedule.load_page as i64).local_get(spare);
         code.i64_const(gas::INK_PER_LOAD_PAGE_SQUARED as i64).i64_mul().i64_add().i64_mul().global_set(self.load_global);
-        // Cannot fail here, and if it does, the run is a fault whatever it answers.
+        // Cannot fail here. If it does, the run is a fault in any case.
         code.local_get(pages).memory_grow(0).i32_const(PAGES_APART as i32).i32_sub().end();
         function
     }
@@ -316,8 +319,8 @@ impl Context {
         })
     }
 
-    /// A fill of nothing within memory is left out. Processors with masked stores take a slow path for it where the page behind is not
-    /// there, 200 ns, and it costs one gas.
+    /// Skips an empty fill within memory. Processors with masked stores take a slow path for it if the next page is not
+    /// mapped: 200 ns for one gas.
     fn fill(&self) -> Function {
         self.range(|code| {
             code.local_get(2).i32_eqz().local_get(0).i64_extend_i32_u();
@@ -328,7 +331,8 @@ impl Context {
         })
     }
 
-    /// What writes a range: charges for its length, writes, and marks what was written. An access out of bounds writes nothing.
+    /// Writes a range: charges for its length, writes, and marks what was written. An access out of bounds writes
+    /// nothing.
     fn range(&self, write: impl FnOnce(&mut InstructionSink<'_>)) -> Function {
         let (destination, length, spare, last) = (0, 2, 3, 4);
         let mut function = Function::new([(1, ValType::I64), (1, ValType::I32)]);
@@ -350,19 +354,20 @@ impl Context {
         function
     }
 
-    /// Marks where a store of the value on top of the stack to the address below it will begin; both stay where they are.
+    /// Marks the target of a store whose value is on top of the stack, with the address below it; both stay on the
+    /// stack.
     fn mark(&self, code: &mut InstructionSink<'_>, offset: u32, address: u32, value: u32) {
         code.local_set(value).local_tee(address).local_get(address);
         if offset > 0 {
-            // Wraps only where the store itself is out of bounds.
+            // Wraps only if the store itself is out of bounds.
             code.i32_const(offset as i32).i32_add();
         }
-        // Marks stay among the marks, also where the store is out of bounds.
+        // The mask keeps the index within the marks, even if the store is out of bounds.
         code.i32_const(CHUNK_SHIFT as i32).i32_shr_u().i32_const(LAST_CHUNK).i32_and();
         code.i32_const(1).i32_store8(MARK).local_get(value);
     }
 
-    /// Stores the i64 on top of the stack as what is left, and traps when that is below zero.
+    /// Stores the i64 on top of the stack as remaining gas, and traps if it is below zero.
     fn settle_gas(&self, code: &mut InstructionSink<'_>, spare: u32) {
         code.local_tee(spare).global_set(self.gas_global);
         code.local_get(spare).i64_const(0).i64_lt_s().if_(BlockType::Empty).unreachable().end();
@@ -397,7 +402,7 @@ impl Context {
             let (count, ty) = local.map_err(failed)?;
             locals.push((count, same.val_type(ty).map_err(failed)?));
         }
-        // For charging and for marking.
+        // Temporaries for charging and marking.
         locals.extend([(1, ValType::I64), (2, ValType::I32)]);
         let spare = frame.parameters + frame.locals;
         let (address, int) = (spare + 1, spare + 2);
@@ -411,11 +416,11 @@ impl Context {
             let mut code = function.instructions();
             code.global_get(self.stack_global).i32_const(words).i32_sub().global_set(self.stack_global);
             code.global_get(self.stack_global).i32_const(0).i32_lt_s().if_(BlockType::Empty).unreachable().end();
-            // A branch to the function's own label now ends here, at the depth it was written with.
+            // A branch to the function's own label now ends here, with its depth unchanged.
             code.block(body_type(frame));
         }
         self.charge(&mut function.instructions(), prices.next(), spare);
-        // Blocks of the contract that are open; the last `end` closes the function itself.
+        // Number of the contract's open blocks; the last `end` closes the function itself.
         let mut open = 0u32;
         let last = operators.len().saturating_sub(1);
         let places = body.get_operators_reader().map_err(failed)?.into_iter_with_offsets();
@@ -468,7 +473,7 @@ impl Context {
     }
 }
 
-/// Leaves where an address of the contract's lies in the module's memory. The upper half, all of it out of bounds, stays so.
+/// Translates a contract address to the module's memory. The upper half, which is out of bounds, stays out of bounds.
 fn place(code: &mut InstructionSink<'_>, address: u32) {
     code.i32_const(-1).local_get(address).i32_const(APART as i32).i32_add();
     code.local_get(address).i32_const(0).i32_lt_s().select();
@@ -476,9 +481,9 @@ fn place(code: &mut InstructionSink<'_>, address: u32) {
 
 macro_rules! accesses {
     ($($name:ident $long:literal)*) => {
-        /// The access behind [`APART`], where it went beyond its address before, and whether it is one of an i64.
+        /// Returns the access moved by [`APART`], its original offset, and whether its value is an i64.
         fn moved(instruction: Instruction<'_>) -> Option<(Instruction<'_>, u32, bool)> {
-            // An offset that leaves no room for more is out of bounds with and without it.
+            // An offset that would overflow is out of bounds both with and without the addition.
             let behind = |memarg: MemArg| MemArg { offset: (memarg.offset + APART as u64).min(u32::MAX.into()), ..memarg };
             match instruction {
                 $(Instruction::$name(memarg) => Some((Instruction::$name(behind(memarg)), u32::try_from(memarg.offset).ok()?, $long)),)*
@@ -494,7 +499,7 @@ accesses! {
     I64Store true I64Store8 true I64Store16 true I64Store32 true
 }
 
-/// The data segments in order: where each goes and what it holds.
+/// Returns the data segments in order: address and content.
 pub(super) fn segments<'a>(section: DataSectionReader<'a>) -> impl Iterator<Item = Result<(u32, &'a [u8]), InstrumentError>> {
     section.into_iter().map(|data| {
         let data = data.map_err(failed)?;
@@ -514,7 +519,8 @@ fn body_type(frame: &Frame) -> BlockType {
     }
 }
 
-/// Whether what follows may be reached without this, or this without what follows.
+/// Returns whether the instruction ends a straight run: what follows is reachable without it, or may not be reached
+/// after it.
 pub(super) fn ends_run(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
@@ -530,14 +536,14 @@ pub(super) fn ends_run(operator: &Operator<'_>) -> bool {
     )
 }
 
-/// What a straight run costs: fixed, and for each of its loads what the pages ask.
+/// Price of a straight run: a fixed part, and a number of loads, whose price depends on the pages.
 #[derive(Clone, Copy, Default)]
 struct Run {
     ink: u64,
     loads: u64,
 }
 
-/// The prices of a function's straight runs, in order.
+/// Prices of a function's straight runs, in order.
 struct Prices(std::vec::IntoIter<Run>);
 
 impl Prices {

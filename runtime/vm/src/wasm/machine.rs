@@ -1,4 +1,4 @@
-//! The engine as the rules of state see it.
+//! The engine as the machine for the rules of state.
 
 use super::engine::{CompileError, Entry, WasmEngine};
 use super::{creation, gas};
@@ -11,7 +11,7 @@ use corniche_state::Account;
 
 impl Machine for WasmEngine {
     fn run(&self, account: &Account, code: Code<'_>, host: &mut dyn Host, entry: Entry) -> Exit {
-        // States made by hand may leave the version out.
+        // Manually created states may omit the version.
         match gas::schedule(account.gas_version.max(1)) {
             Some(schedule) => self.run_code(schedule, &account.code_hash, code, host, entry),
             None => Exit::failed(ExitStatus::Fault(format!("code of an account has gas version {}", account.gas_version))),
@@ -22,7 +22,8 @@ impl Machine for WasmEngine {
         let Some(schedule) = gas::schedule(gas_version) else {
             return Prepared { gas: 0, contract: Err(End::Fault(Fault(format!("the rules name gas version {gas_version}")))) };
         };
-        // Unpacking is paid first, and so are checking and compiling; what else reading takes is covered by what every creation costs.
+        // Unpacking, validation and compilation are paid in advance; the price of every creation covers the rest of
+        // decoding.
         let unpacking = gas::unpack_gas(creation::compressed_bytes(data));
         if unpacking > gas {
             return Prepared { gas: unpacking, contract: Err(End::OutOfGas) };
@@ -31,7 +32,7 @@ impl Machine for WasmEngine {
             Ok(parsed) => parsed,
             Err(error) => return Prepared { gas: unpacking, contract: Err(End::Refused(error.to_string())) },
         };
-        // What reading the module and refusing it costs at least; a module that is accepted pays for its branches too.
+        // Minimum price of decoding and refusing the module. An accepted module also pays for its branches.
         let least = unpacking + schedule.compile_gas(parsed.wasm.len(), []);
         if least > gas {
             return Prepared { gas: least, contract: Err(End::OutOfGas) };
@@ -68,7 +69,7 @@ mod tests {
     use crate::wasm::{EngineConfig, NoCache};
     use std::sync::Arc;
 
-    /// Bits, the lowest of each number first, as brotli wants them.
+    /// A bit writer; the lowest bit of each number comes first, as in brotli.
     #[derive(Default)]
     struct Bits(Vec<u8>, u32);
 
@@ -83,14 +84,15 @@ mod tests {
             }
         }
 
-        /// A prefix code of one symbol.
+        /// Writes a prefix code with one symbol.
         fn code(&mut self, symbol: u32, bits: u32) {
             self.put(0b0001, 4);
             self.put(symbol, bits);
         }
     }
 
-    /// Meta-blocks of 84 bytes that write one byte each and have the decoder fill, and move to front, a map of 16,384 contexts.
+    /// Meta-blocks of 84 bytes that write one byte each, and make the decoder fill a map of 16,384 contexts and move
+    /// entries to the front.
     fn maps(bytes: usize) -> Vec<u8> {
         let mut bits = Bits::default();
         bits.put(0, 1);
@@ -108,8 +110,8 @@ mod tests {
             bits.put(0b11111, 5); // runs of up to 2^16
             bits.code(13, 5);
             bits.put(0, 13); // 8,192 zeros
-            bits.put(0, 13); // and again
-            bits.put(1, 1); // to be moved to front
+            bits.put(0, 13); // another 8,192 zeros
+            bits.put(1, 1); // move to front
             bits.put(0, 1); // one tree of distances
             bits.code(0, 8);
             bits.code(1, 8);
@@ -120,7 +122,7 @@ mod tests {
         bits.0
     }
 
-    /// Code, and what a decoder has to do before it knows that it is none.
+    /// Creation data that is expensive to decode and then refused.
     fn refused() -> Vec<(&'static str, Bytes)> {
         let packed = |stream: &[u8]| Bytes::from([&EOF_PREFIX[..], &[0], stream].concat());
         let mut damaged = maps(120_000);
@@ -137,11 +139,11 @@ mod tests {
             let prepared = engine.prepare(&data, price, gas::LATEST.version);
             assert!(matches!(&prepared.contract, Err(End::Refused(_))), "{name}: {:?}", prepared.contract);
             assert_eq!(prepared.gas, price, "{name}");
-            // Who cannot pay has nothing unpacked.
+            // Nothing is unpacked without enough gas.
             let prepared = engine.prepare(&data, price - 1, gas::LATEST.version);
             assert!(matches!(prepared.contract, Err(End::OutOfGas)), "{name}");
         }
-        // The map is what it is meant to be: whole, it is refused for what it holds and not for being damaged.
+        // The map has its intended effect: if complete, its content is refused, not its encoding.
         let (_, whole) = &refused()[1];
         assert!(
             matches!(engine.prepare(whole, 1 << 30, gas::LATEST.version).contract, Err(End::Refused(why)) if why.contains("not WebAssembly"))

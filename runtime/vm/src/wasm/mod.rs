@@ -1,24 +1,25 @@
-//! Running WebAssembly contracts so that every node computes the same.
+//! Deterministic execution of WebAssembly contracts.
 //!
 //! ```text
 //! creation data ─ creation ─▶ wasm ─ validate ─▶ checked ─ instrument ─▶ counted ─ engine ─▶ CompiledContract ─ run ─▶ Exit
 //!                                                  gas ────────┘            │ cache   instance   hostcalls ◀─▶ Host
 //! ```
 //!
-//! What always holds, and where each source of nondeterminism is closed:
+//! Invariants: each source of nondeterminism is excluded.
 //!
-//! | source | closed by |
+//! | source | excluded by |
 //! |---|---|
-//! | NaN bits, host floats, vectors | no such type passes `validate`; Cranelift canonicalises NaNs besides |
-//! | threads, shared memory, relaxed SIMD | refused by `validate`, off in `engine` |
-//! | failing `memory.grow` | bounded by the instrumented module; pool slots have the bound's size; a host failure is a fault |
+//! | NaN bits, host floats, vectors | `validate` refuses these types; in addition, Cranelift canonicalises NaNs |
+//! | threads, shared memory, relaxed SIMD | refused by `validate`, disabled in `engine` |
+//! | failing `memory.grow` | bounded by the instrumented module; pool slots have the maximum size; a host failure is a fault |
 //! | native stack depth | counted by `instrument`; the native stack is far larger than what can be counted |
 //! | out of gas | counted by `instrument` from our own table (`gas`), never by fuel or epochs |
-//! | compiler and its optimisations | see neither gas nor stack; their limits lie beyond those of `validate` |
-//! | iteration order | the storage cache is written in the order of keys |
-//! | instances that served before | `instance` makes them as new; what it cannot, it throws away |
+//! | compiler and its optimisations | do not affect gas or stack; their limits exceed those of `validate` |
+//! | iteration order | the storage cache is flushed in the order of keys |
+//! | reused instances | `instance` restores them, or drops them |
 //!
-//! A wasmtime failure outside these rules is a [`Fault`](crate::host::ExitStatus::Fault): this node is broken, and the transaction has no result.
+//! Any other failure of wasmtime is a [`Fault`](crate::host::ExitStatus::Fault): this node is broken, and the
+//! transaction has no result.
 
 mod backend;
 mod cache;

@@ -1,8 +1,8 @@
-//! Where in a module a run failed.
+//! Locations in a module at which a run failed.
 //!
-//! What runs is not the module that was deployed but what instrumentation made of it, so an engine that tells places tells them in those terms
-//! ([`RawPlaces`]). The way back is a map that is made when somebody asks, by instrumenting again, and kept nowhere: functions have the same
-//! numbers in both, and each instruction knows where it came from.
+//! The running module is the instrumented one, so an engine reports locations in it ([`RawPlaces`]). The mapping to the
+//! deployed module is computed on demand, by instrumenting again, and is not stored. Functions have equal indexes in
+//! both modules, and each instruction knows its origin.
 
 use super::creation::unpack;
 use super::gas;
@@ -10,16 +10,16 @@ use super::instrument::instrument_noting;
 use super::validate::{Checked, Rules, check_under, parser};
 use wasmparser::Payload;
 
-/// An instruction in a module, by what tools that read debug information go by.
+/// Location of an instruction in a module, in the terms of debug information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Imported ones are counted first.
+    /// Function index; imported functions count first.
     pub function: u32,
-    /// Bytes from the beginning of the code section's content.
+    /// Offset in bytes from the start of the code section's content.
     pub offset: u32,
 }
 
-/// The same in the module as it was instrumented: functions, and bytes from the module's beginning. The innermost first.
+/// Locations in the instrumented module: functions, and bytes from the module's start; innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawPlaces {
     places: Vec<(u32, usize)>,
@@ -27,17 +27,17 @@ pub struct RawPlaces {
 }
 
 impl RawPlaces {
-    /// Of a run that ended so, by an engine that keeps track.
+    /// Returns the locations of a failed run, if the engine records them.
     pub(super) fn of(error: &wasmtime::Error, gas_version: u8) -> Self {
         let frames = error.downcast_ref::<wasmtime::WasmBacktrace>().map(|backtrace| backtrace.frames()).unwrap_or_default();
         let places = frames.iter().filter_map(|frame| Some((frame.func_index(), frame.module_offset()?))).collect();
         Self { places, gas_version }
     }
 
-    /// In the module of an account's code. Nothing where that is not the code that ran.
+    /// Translates to the module in an account's code. Empty if that is not the code that ran.
     pub fn in_code(&self, code: &[u8]) -> Vec<Place> {
         let Ok(wasm) = unpack(code) else { return Vec::new() };
-        // It was deployed by its chain's rules, which are not narrower.
+        // The development rules accept every module that any chain's rules accept.
         let checked = gas::schedule(self.gas_version).map(|schedule| check_under(schedule, Rules::DEVELOPMENT, &wasm));
         let Some(Ok(checked)) = checked else { return Vec::new() };
         self.back(&checked).unwrap_or_default()
@@ -45,7 +45,7 @@ impl RawPlaces {
 
     fn back(&self, checked: &Checked<'_>) -> Option<Vec<Place>> {
         let wanted: Vec<_> = self.places.iter().map(|(function, _)| function.checked_sub(checked.imported_functions)).collect();
-        // Of the functions that were under way alone: where in the new body, and where in the old module.
+        // For the functions on the stack only: offset in the new body, and in the old module.
         let mut notes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.places.len()];
         let counted = instrument_noting(checked, |function, new, old| {
             for (note, wanted) in notes.iter_mut().zip(&wanted) {
@@ -58,7 +58,7 @@ impl RawPlaces {
         let (code, _) = bodies(checked.wasm)?;
         let (_, bodies) = bodies(&counted)?;
         let place = |((function, at), note): (&(u32, usize), &Vec<(usize, usize)>)| {
-            // What instrumentation added at the end has no instructions of the contract's.
+            // Functions that instrumentation adds at the end contain no instructions of the contract.
             let body = bodies.get(function.checked_sub(checked.imported_functions)? as usize)?;
             let within = at.checked_sub(*body)?;
             let (_, old) = note[..note.partition_point(|(new, _)| *new <= within)].last().or(note.first())?;
@@ -68,7 +68,7 @@ impl RawPlaces {
     }
 }
 
-/// Where the code section's content begins, and each function's body.
+/// Returns the start of the code section's content and of each function's body.
 fn bodies(wasm: &[u8]) -> Option<(usize, Vec<usize>)> {
     let (mut code, mut bodies) = (None, Vec::new());
     for payload in parser().parse_all(wasm) {

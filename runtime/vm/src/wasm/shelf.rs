@@ -1,11 +1,12 @@
-//! Contracts and instances kept for the next run.
+//! Pool of contracts and instances for later runs.
 //!
-//! What always holds: the contracts that a thread started last, [`WARM_CODES`] of them, each keep one instance until the thread's transaction
-//! ends, however large they are, however many threads there are and whatever those do. A transaction pays the price of warm code for the same
-//! contracts ([`warm_code`](crate::warm_code)), so such a start makes no instance and loads nothing. Everything else that is kept (older
-//! contracts, further instances of one) is bounded in number and in bytes, and after a transaction all of it is.
+//! Invariant: the last [`WARM_CODES`] contracts that a thread started each keep one instance until the thread's
+//! transaction ends. This is independent of their size, of the number of threads and of other threads. A transaction
+//! pays the warm price for the same contracts ([`warm_code`](crate::warm_code)), so a start at that price creates no
+//! instance and loads nothing. Everything else (older contracts, further instances of one) is bounded in number and
+//! bytes. After a transaction everything is.
 //!
-//! An instance that grew is not kept, and a frame within another of the same code needs one more: both are made anew.
+//! Grown instances are not kept, and a frame within another of the same code needs one more. Both need a new instance.
 
 use super::contract::CompiledContract;
 use super::engine::Purpose;
@@ -16,14 +17,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A thread uses one board, and no other thread uses it: there are as many as threads that run at once. Threads that come and go, as those
-/// of calls do, share boards.
+/// Each thread has its own board: there are as many as concurrent threads. Short-lived threads, like those of calls,
+/// share boards.
 pub(super) struct Shelf {
     purpose: Purpose,
     boards: Box<[Board]>,
     instances_each: usize,
     bytes_each: usize,
-    /// Instances made.
+    /// Number of created instances.
     #[cfg(test)]
     made: AtomicUsize,
 }
@@ -34,21 +35,22 @@ struct Board(Mutex<Row>);
 
 #[derive(Default)]
 struct Row {
-    /// By their last start, the newest last.
+    /// Sorted by last start, newest last.
     codes: Vec<Waiting>,
     instances: usize,
-    /// Memory of instances, and machine code once for each contract.
+    /// Memory of instances, plus machine code once per contract.
     bytes: usize,
 }
 
-/// A contract and its instances that wait for their next run; there are none while all of them run.
+/// A contract and its idle instances; empty while all of them run.
 struct Waiting {
     contract: CompiledContract,
     #[expect(clippy::vec_box, reason = "an instance runs in the box it waits in")]
     instances: Vec<Box<Instance>>,
 }
 
-/// What a board gives up. Dropped when nobody waits for the board: instances go back to the pool, which takes its time.
+/// Items that a board evicts. They are dropped after the lock is released, because returning instances to wasmtime's
+/// pool is slow.
 #[derive(Default)]
 struct Dropped {
     contracts: Vec<Waiting>,
@@ -57,7 +59,7 @@ struct Dropped {
 }
 
 impl Shelf {
-    /// `boards` is at least 1, `bytes` are those of all together.
+    /// `boards` must be at least 1; `bytes` is the total limit of all boards.
     pub fn new(purpose: Purpose, boards: usize, instances_each: usize, bytes: usize) -> Self {
         Self {
             purpose,
@@ -80,7 +82,7 @@ impl Shelf {
         row.codes.iter().find(|code| code.contract.id() == id).map(|code| code.contract.clone())
     }
 
-    /// A fresh instance of this contract starts.
+    /// Records the start of a fresh instance of this contract.
     pub fn start_fresh(&self, contract: &CompiledContract) {
         #[cfg(test)]
         self.made.fetch_add(1, Ordering::Relaxed);
@@ -90,7 +92,8 @@ impl Shelf {
         row.shrink(self.instances_each, self.bytes_each, WARM_CODES, &mut dropped);
     }
 
-    /// A run has ended. Keeps its instance if that is as new; `outermost`: the transaction ends with it.
+    /// Records the end of a run. Keeps `instance`, if any, which must be restored. `outermost`: the transaction ends
+    /// too.
     pub fn end(&self, instance: Option<Box<Instance>>, outermost: bool) {
         if instance.is_none() && !outermost {
             return;
@@ -158,7 +161,7 @@ impl Row {
 
     fn put(&mut self, instance: Box<Instance>) {
         let at = self.position(instance.contract().id()).unwrap_or_else(|| {
-            // So many others have started since that it was given up: it is the oldest.
+            // It was evicted, because many other contracts have started since: it is the oldest.
             self.bytes += instance.contract().bytes();
             self.codes.insert(0, Waiting { contract: instance.contract().clone(), instances: Vec::new() });
             0
@@ -168,8 +171,9 @@ impl Row {
         self.codes[at].instances.push(instance);
     }
 
-    /// Gives up what is beyond the bounds, except one instance of each of the `kept` newest contracts: first older contracts, the
-    /// oldest first, then instances beyond a contract's first. Of older contracts those without an instance go in any case.
+    /// Evicts items until the limits hold, except one instance of each of the `kept` newest contracts. It removes older
+    /// contracts first, oldest first, and always those without an instance. Then it removes instances beyond a
+    /// contract's first.
     fn shrink(&mut self, instances: usize, bytes: usize, kept: usize, dropped: &mut Dropped) {
         if self.fits(instances, bytes) && self.codes.len() <= WARM_CODES + instances {
             return;
@@ -209,7 +213,7 @@ impl Waiting {
     }
 }
 
-/// A number that threads keep, different for those that started to execute for this purpose one after another.
+/// Returns the thread's number, assigned in the order in which threads first run for this purpose.
 fn board_of_thread(purpose: Purpose) -> usize {
     static THREADS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
     thread_local!(static NUMBERS: [Cell<usize>; 2] = const { [const { Cell::new(usize::MAX) }; 2] });

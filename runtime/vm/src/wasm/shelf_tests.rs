@@ -1,4 +1,4 @@
-//! What a start at the price of warm code finds.
+//! Starts at the price of warm code find an instance.
 
 use super::contract::CompiledContract;
 use super::engine::{EngineConfig, Entry, WasmEngine};
@@ -9,7 +9,7 @@ use crate::warm_code::WARM_CODES;
 use alloy_primitives::{B256, Bytes};
 use std::sync::Arc;
 
-/// Keeps nothing that a transaction does not need.
+/// An engine that keeps only what a transaction needs.
 fn engine(executors: u32) -> WasmEngine {
     let config = EngineConfig { executors, callers: 0, waiting_bytes: 0, recent_bytes: 0, ..EngineConfig::default() };
     WasmEngine::new(&config, Arc::new(NoCache)).unwrap()
@@ -37,7 +37,7 @@ fn run(engine: &WasmEngine, contract: &CompiledContract, host: &mut Quiet) {
     assert_eq!(engine.run(contract, host, entry).status, ExitStatus::Return);
 }
 
-/// Otherwise a transaction has the kernel make pages for the price of instances that wait.
+/// Otherwise the kernel would provide pages for a transaction that pays the price of kept instances.
 #[test]
 fn a_transaction_finds_an_instance_of_each_warm_contract() {
     for (executors, pages) in [(1, 2), (3, 2), (16, 4)] {
@@ -49,17 +49,17 @@ fn a_transaction_finds_an_instance_of_each_warm_contract() {
             assert_eq!(engine.shelf().made(), WARM_CODES, "with {executors} executors");
         }
         assert!(engine.shelf().bytes() > WARM_CODES * pages as usize * 65_536);
-        // One more takes the place of the one that started first, and the memory is bounded by so many.
+        // Another contract replaces the one that started first, so memory is bounded.
         run(&engine, &another[0], &mut Quiet::nested());
         warm[1..].iter().for_each(|contract| run(&engine, contract, &mut Quiet::nested()));
         assert_eq!((engine.shelf().made(), engine.shelf().len()), (WARM_CODES + 1, WARM_CODES));
-        // After the transaction, what configuration allows is kept: nothing.
+        // After the transaction only the configured amount is kept: nothing.
         run(&engine, &warm[1], &mut Quiet::new());
         assert_eq!((engine.shelf().made(), engine.shelf().len(), engine.shelf().bytes()), (WARM_CODES + 1, 0, 0));
     }
 }
 
-/// Frames within frames of the same code need further instances. Keeping them must not cost another contract its only one.
+/// Nested frames of one code need additional instances. Keeping these must not evict another contract's only instance.
 #[test]
 fn instances_of_one_contract_do_not_push_out_others() {
     let engine = engine(1);
@@ -80,7 +80,7 @@ fn instances_of_one_contract_do_not_push_out_others() {
     assert_eq!(engine.shelf().made(), made);
 }
 
-/// An instance that grew is not kept, but its contract is for a while.
+/// A grown instance is not kept, but its contract is for a while.
 #[test]
 fn contracts_without_an_instance_are_bounded() {
     let engine =

@@ -17,28 +17,29 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// Native bytes that one word of a frame bounds, where words bound frames at all.
+/// Native bytes per word of a frame, if words bound frames at all.
 pub(super) const BYTES_PER_WORD: usize = 256;
-/// Stack of each thread: 4 KiB a word. Code of gas version 2 needs 256 bytes, contracts that are not made to harm at most 2 KiB under version 1.
+/// Stack of each thread: 4 KiB per word. Code of gas version 2 needs 256 bytes, harmless contracts at most 2 KiB under
+/// version 1.
 pub(super) const USUAL_BYTES: usize = 256 << 20;
-/// Stack for any valid module: the words of a transaction, each at the largest frame that validation admits for one.
+/// Stack for any valid module: the words of a transaction, each with the largest frame that validation accepts for one.
 pub(super) const DEEP_BYTES: usize = 64 << 30;
-/// Cranelift numbers at most 2^21 values in one function, each of which spills to at most 8 bytes: 16 MiB.
+/// Cranelift numbers at most 2^21 values per function, each of which spills to at most 8 bytes: 16 MiB.
 pub(super) const GUARD_BYTES: usize = 64 << 20;
-/// For a host call and everything the host does before the next frame starts.
+/// For a host call and the host's work before the next frame starts.
 const HOST_BYTES: usize = 1 << 20;
 
-/// What code may take of the native stack.
+/// Native stack that code may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(super) struct NativeStack {
-    /// Bytes for each word that its counted functions take.
+    /// Bytes per word of its counted functions.
     bytes_per_word: u32,
-    /// Bytes of a function that takes no words. It calls nothing, so there is at most one such frame.
+    /// Bytes of a function that takes no words. It makes no calls, so there is at most one such frame.
     uncounted_bytes: u32,
 }
 
 impl NativeStack {
-    /// Of code whose words bound its frames.
+    /// For code whose words bound its frames.
     pub const BOUNDED: Self = Self { bytes_per_word: BYTES_PER_WORD as u32, uncounted_bytes: 0 };
 
     pub fn of(frames: &[Frame]) -> Self {
@@ -48,7 +49,7 @@ impl NativeStack {
         })
     }
 
-    /// Bytes that a run with so many words left may need.
+    /// Bytes that a run with this many words left may need.
     pub fn bytes(self, words: u32) -> usize {
         words as usize * self.bytes_per_word as usize + self.uncounted_bytes as usize + HOST_BYTES
     }
@@ -56,16 +57,16 @@ impl NativeStack {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
-    /// The thread's own, of unknown size.
+    /// The thread's own stack, of unknown size.
     Thread,
     Usual,
     Deep,
 }
 
 thread_local! {
-    /// The stack that this thread runs on, and its lowest address.
+    /// The current stack of this thread, and its lowest address.
     static HERE: Cell<(On, usize)> = const { Cell::new((On::Thread, usize::MAX)) };
-    /// [`On::Usual`] of this thread, while it is not in use.
+    /// This thread's [`On::Usual`] stack, while it is not in use.
     static USUAL: Cell<Option<Stack>> = const { Cell::new(None) };
 }
 
@@ -175,7 +176,7 @@ mod tests {
         HERE.get().0
     }
 
-    /// Pages of a stack that the kernel has committed.
+    /// Returns the number of pages of a stack that the kernel has committed.
     #[allow(unsafe_code)]
     fn committed(stack: &Stack) -> usize {
         let mut pages = vec![0u8; stack.bytes / 4096];
@@ -217,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Otherwise runs of old code on many threads commit the memory of as many deep stacks.
+    /// Otherwise runs of old code on many threads would commit the memory of many deep stacks.
     #[test]
     #[allow(clippy::disallowed_methods)]
     fn one_run_at_a_time_is_deep() {
@@ -241,11 +242,11 @@ mod tests {
 
     #[test]
     fn the_deep_stack_suffices_for_any_module() {
-        // Six for each `call_indirect`, and for each branch the locals that may meet there.
+        // Six for each `call_indirect`, and for each branch the locals that may join there.
         let slots = 6 * u64::from(MAX_OPERATORS) + MAX_LOCALS_TIMES_JOINS;
         let paid = slots.div_ceil(SLOTS_PER_WORD.into());
         assert!(BYTES_PER_WORD as u64 * (u64::from(MAX_FRAME_WORDS) + paid) < GUARD_BYTES as u64, "no frame skips the guard");
-        // 16 words, and at least one for what is called or passed on.
+        // 16 words, and at least one for the call or its arguments.
         let least = 17;
         let bytes_per_word = (BYTES_PER_WORD as u64 * (least + paid)).div_ceil(least) as u32;
         let most = NativeStack { bytes_per_word, uncounted_bytes: GUARD_BYTES as u32 };

@@ -1,8 +1,8 @@
-//! What a frame's start costs, known without loading its code.
+//! The price of a frame's start, known without loading its code.
 //!
-//! A frame pays for its start before anything of its code is unpacked, loaded or compiled. The numbers that the price is made of are kept
-//! by code hash: the ones used last in memory, all of them beside the artefacts. Unlike an artefact, such a record depends on the code
-//! alone, so it stays valid for a new binary and another processor.
+//! A frame pays for its start before its code is unpacked, loaded or compiled. The numbers behind the price are stored
+//! by code hash: recently used ones in memory, all of them next to the artefacts. Unlike an artefact, such a record
+//! depends on the code alone, so it stays valid for a new binary or processor.
 
 use super::cache::{ModuleCache, seal, unseal};
 use super::contract::Start;
@@ -12,20 +12,20 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use wasmparser::Payload;
 
-/// Starts in memory, at most. Each takes about 60 bytes.
+/// Maximum number of starts in memory. Each takes about 60 bytes.
 const MAX_STARTS: usize = 1 << 17;
 
-/// Names the format of records; part of their keys.
+/// Format of records; part of their keys.
 const RECORD_TAG: &[u8] = b"corniche start 1";
 
-/// The starts used last.
+/// The recently used starts.
 pub(super) struct Starts {
     generations: Mutex<Generations>,
-    /// Of a generation.
+    /// Maximum size of a generation.
     capacity: usize,
 }
 
-/// When `young` is full it becomes `old`, and the entries of `old` that nobody asked for meanwhile are dropped.
+/// When `young` is full it becomes `old`, and entries of the previous `old` that were not used meanwhile are dropped.
 #[derive(Default)]
 struct Generations {
     young: BTreeMap<B256, Start>,
@@ -64,12 +64,12 @@ impl Generations {
     }
 }
 
-/// The key of a record; artefacts' keys have another preimage.
+/// Returns the key of a record; keys of artefacts have another preimage.
 pub(super) fn record_key(code_hash: &B256) -> B256 {
     keccak256([RECORD_TAG, code_hash.as_slice()].concat())
 }
 
-/// The start on record, if there is an intact one.
+/// Returns the stored start, if it is intact.
 pub(super) fn read_record(records: &dyn ModuleCache, code_hash: &B256) -> Option<Start> {
     let sealed = records.get(&record_key(code_hash))?;
     borsh::from_slice(unseal(&sealed)?).ok()
@@ -82,14 +82,14 @@ pub(super) fn write_record(records: &dyn ModuleCache, code_hash: &B256, start: &
 }
 
 impl Start {
-    /// The start of a module that was validated at its deployment. Reads the heads of its first sections and none of its code, so it takes
-    /// microseconds. `None`: this is no such module.
+    /// Returns the start of a module that was validated at its deployment, or `None` for any other. It reads the first
+    /// sections' headers and no code, so it takes microseconds.
     pub fn of_valid_module(wasm: &[u8]) -> Option<Self> {
         let unpacked_bytes = u32::try_from(wasm.len()).ok()?;
         let mut start = Self { unpacked_bytes, functions: 0, initial_pages: 0 };
         for payload in parser().parse_all(wasm) {
             match payload.ok()? {
-                // Validation admits no import that is not a function.
+                // Validation accepts only functions as imports.
                 Payload::ImportSection(section) => {
                     for import in section.into_imports() {
                         import.ok()?;

@@ -1,7 +1,7 @@
-//! Code that is there for one request: what somebody who tries a call out supposes an account to hold.
+//! Code for one request: `eth_call` with overridden code of an account.
 //!
-//! It pays for being made ready what its deployment would, before anything of it is read, so that what a request can ask of a node is
-//! bounded by gas. Nothing of it outlives the handle: neither machine code, in memory or on disk, nor instances.
+//! It pays the price of a deployment before any of it is read, so gas bounds the work of a request. Nothing outlives
+//! the handle: no machine code in memory or on disk, and no instances.
 
 use super::contract::{CompiledContract, code_id};
 use super::creation::{compressed_bytes, unpack};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) type Supposed = Arc<BTreeMap<B256, CompiledContract>>;
 
 impl WasmEngine {
-    /// Has this handle, and clones of it to come, run `code` besides what the chain has. Answers the gas that it costs, at most `gas`.
+    /// Makes this handle and its later clones run `code` in addition to the chain's. Returns its gas, at most `gas`.
     pub fn suppose(&mut self, schedule: &'static Schedule, code: &[u8], gas: u64) -> Result<u64, CompileError> {
         let paid_so_far = |needed: u64| if needed > gas { Err(CompileError::OutOfGas { needed }) } else { Ok(needed) };
         let unpacking = paid_so_far(price::CREATE + gas::unpack_gas(compressed_bytes(code)))?;

@@ -1,9 +1,9 @@
-//! Contracts out of nowhere: whatever a seed makes of the instructions that contracts may use, with every host call in reach.
+//! Random contracts: a seed determines instructions from the permitted set, and every host call is available.
 //!
-//! wasm-smith calls what its stack happens to hold the arguments for, which for host calls is next to never, and nearly every pointer would end
-//! the run. So it is offered functions without parameters, several for each host call, and behind each stands one that makes up the arguments:
-//! numbers of its own, plus a little that is read from memory, so that they change as the run goes on. The entrypoint goes through all
-//! functions, those and the module's own.
+//! wasm-smith calls a function only if its arguments happen to be on the stack, which is very rare for host calls, and
+//! almost every random pointer would end the run. So it is given functions without parameters, several per host call.
+//! Behind each is a function that computes the arguments: constants, plus a little data from memory, so that they
+//! change during the run. The entrypoint calls all functions, these and the module's own.
 
 use arbitrary::Unstructured;
 use corniche_abi::{ENTRYPOINT_EXPORT, HostCall, MODULES, ValueType};
@@ -16,8 +16,8 @@ use wasm_encoder::{
 };
 use wasmparser::{CodeSectionReader, FuncType, FunctionSectionReader, ImportSectionReader, Parser, TypeRef, TypeSectionReader};
 
-/// A module that may be deployed; a function of the seed.
-#[allow(dead_code)] // who has bytes needs no seed
+/// Returns a deployable module; a function of the seed.
+#[allow(dead_code)] // not used by tests that have bytes
 pub fn contract(seed: u64) -> Vec<u8> {
     let mut random = seed;
     let mut refusals = BTreeMap::<String, u32>::new();
@@ -31,14 +31,14 @@ pub fn contract(seed: u64) -> Vec<u8> {
     panic!("nothing that may be deployed comes of seed {seed}: {refusals:?}");
 }
 
-/// The module that `bytes` make, or why it may not be deployed; about two in three may.
+/// Returns the module that `bytes` encode, or the reason why it is not deployable. About two in three are.
 pub fn from_bytes(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let wasm = smithed(bytes).ok_or("no module")?;
     validate::check(&wasm).map_err(|error| error.to_string())?;
     Ok(wasm)
 }
 
-/// So many bytes that look random; a function of the seed.
+/// Returns `length` pseudo-random bytes; a function of the seed.
 pub fn stretch(mut seed: u64, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| splitmix(&mut seed).to_le_bytes()).collect();
     bytes.truncate(length);
@@ -53,10 +53,11 @@ pub fn splitmix(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Where in memory it is looked up which functions run: in the input's later part, behind what is read as numbers and addresses.
+/// Address of the bits that select the functions to run: in the later part of the input, after the bytes used as
+/// numbers and addresses.
 const CHOICES: u64 = 0xa0;
 
-/// What state is touched by: offered more often, so that hardly a module lacks one of them.
+/// Host calls that touch state. They are offered more often, so that nearly every module has each of them.
 const STATE: [&str; 8] = [
     "call_contract",
     "counter_add",
@@ -68,7 +69,7 @@ const STATE: [&str; 8] = [
     "storage_load_bytes32",
 ];
 
-/// Every function there is, in the table's order.
+/// Returns all host calls, in the table's order.
 fn hooks() -> impl Iterator<Item = (&'static str, &'static HostCall)> {
     MODULES.iter().flat_map(|(module, calls)| calls.iter().map(move |call| (*module, call)))
 }
@@ -108,9 +109,9 @@ fn smithed(bytes: &[u8]) -> Option<Vec<u8>> {
         max_data_segments: 8,
         max_element_segments: 2,
         max_globals: 8,
-        max_funcs: 200, // imported ones among them
+        max_funcs: 200, // including imported ones
         max_memory32_bytes: 4 << 16,
-        max_memories: 0, // besides the exported one
+        max_memories: 0, // in addition to the exported one
         max_tables: 1,
         max_table_elements: 32,
         memory64_enabled: false,
@@ -135,10 +136,10 @@ fn smithed(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(module.finish())
 }
 
-/// Puts the host call itself behind each function that was offered.
+/// Puts the host call behind each function that was offered.
 #[derive(Default)]
 struct Tamer {
-    /// What is imported, with the type it was offered with.
+    /// Imports, with the type under which each was offered.
     imports: Vec<(&'static HostCall, u32)>,
     types: Vec<FuncType>,
     /// Types of the module's own functions.
@@ -146,13 +147,14 @@ struct Tamer {
 }
 
 impl Tamer {
-    /// The index behind all others.
+    /// Index after all other functions.
     fn drive_index(&self) -> u32 {
         (2 * self.imports.len() + self.functions.len()) as u32
     }
 
-    /// Calls everything at most once, in an order that looks random; only that the input comes first, and what was cached is written in the end. In
-    /// between, bits of the input beyond [`CHOICES`] say which functions run, of the module's own one in four: they often run for ever.
+    /// Calls every function at most once, in a pseudo-random order. The input is read first, and the cache is flushed
+    /// last. Bits of the input beyond [`CHOICES`] select the functions. Only one in four of the module's own functions
+    /// runs, because these often run forever.
     fn drive(&self) -> Function {
         let mut function = Function::new([]);
         let mut code = function.instructions();
@@ -194,18 +196,18 @@ impl Tamer {
         for (at, ty) in call.parameters.iter().enumerate() {
             let number = splitmix(&mut (u64::from(index) << 8 | at as u64)) as i32;
             match ty {
-                // Around what the chains of tests know.
+                // Around the headers that the chains of tests have.
                 ValueType::I64 if call.name == "certified_hash" => code.i64_const(130 + i64::from(number & 7)),
-                // Gas. Contracts mostly call themselves, so this bounds what a tree of calls costs.
+                // Gas. Contracts mostly call themselves, so this bounds the cost of a call tree.
                 ValueType::I64 => code.i64_const(i64::from(number & 0x1_ffff)),
-                // The input comes to where most others look.
+                // Reads the input to the region that most pointers refer to.
                 ValueType::I32 if call.name == "read_args" => code.i32_const(number & 0x60),
-                // Whom to call: one of the input's first words.
+                // Callee: one of the first words of the input.
                 ValueType::I32 if at == 0 && call.name.ends_with("call_contract") => code.i32_const(0x60 + (number & 0x60)),
-                // Wei: mostly none, since no contract has many.
+                // Wei: usually zero, since contracts have little.
                 ValueType::I32 if (call.name, at) == ("call_contract", 3) && number & 3 != 0 => code.i32_const(0x3000),
-                // A status and a number of topics; the rest are pointers and lengths, of which one page holds any two. Most are multiples of 32, and
-                // few enough that calls meet in the same words.
+                // A status and a number of topics. All others are pointers and lengths; any two fit into one page. Most
+                // are multiples of 32 from a small set, so that calls use common words.
                 ValueType::I32 if call.name == "exit_early" => code.i32_const(number & 1),
                 ValueType::I32 if (call.name, at) == ("emit_log", 2) => code.i32_const(number & 3),
                 ValueType::I32 => {
@@ -274,7 +276,7 @@ impl Reencode for Tamer {
         for (_, offered) in &self.imports {
             out.function(*offered);
         }
-        // After the table's types: that of an entrypoint.
+        // Type index of the entrypoint, after the table's types.
         out.function(self.types.len() as u32 + hooks().count() as u32);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! An in-memory host with Ethereum-like prices for one contract and its neighbours, and a few ways to build modules.
+//! An in-memory host with Ethereum-like prices for one contract and its neighbours, and helpers that build modules.
 #![allow(dead_code)]
 
 pub mod generate;
@@ -18,13 +18,13 @@ pub const GAS: u64 = 10_000_000;
 pub const CONTRACT: Address = Address::repeat_byte(0xcc);
 pub const SENDER: Address = Address::repeat_byte(0x5e);
 
-/// One engine for a test binary: its address space is large.
+/// One engine per test binary, because its address space is large.
 pub fn engine() -> WasmEngine {
     static ENGINE: OnceLock<WasmEngine> = OnceLock::new();
     ENGINE.get_or_init(|| WasmEngine::new(&EngineConfig::default(), Arc::new(NoCache)).expect("an engine")).clone()
 }
 
-/// The same with each back end there is.
+/// Returns one engine per back end.
 pub fn engine_of(backend: Backend) -> WasmEngine {
     static ENGINES: [OnceLock<WasmEngine>; Backend::ALL.len()] = [const { OnceLock::new() }; _];
     if backend == Backend::default() {
@@ -35,7 +35,7 @@ pub fn engine_of(backend: Backend) -> WasmEngine {
     ENGINES[backend as usize].get_or_init(engine).clone()
 }
 
-/// What a transaction leaves behind in these tests: no rollback, which the tests of the frame's rules cover.
+/// State after a transaction. These tests have no rollback; the tests of the frame's rules cover it.
 #[derive(Clone, Default)]
 pub struct World {
     pub storage: BTreeMap<(Address, B256), B256>,
@@ -44,16 +44,16 @@ pub struct World {
     pub logs: Vec<(Address, Vec<B256>, Bytes)>,
     pub code: BTreeMap<Address, Vec<u8>>,
     pub events: Vec<HostCallEvent>,
-    /// Slots read by loading them.
+    /// Slots read by loads.
     pub loads: Vec<(Address, B256)>,
     pub open: Vec<Address>,
-    /// What its code runs on.
+    /// Back end that runs the code.
     pub backend: Backend,
-    /// What its code was deployed under; 0 is the latest.
+    /// Gas version under which the code was deployed; 0 means the latest.
     pub gas_version: u8,
 }
 
-/// One frame over a world.
+/// One frame in a world.
 pub struct TestHost<'a> {
     pub world: &'a mut World,
     pub context: FrameContext,
@@ -171,7 +171,7 @@ impl Host for TestHost<'_> {
             return Err(HostError::StaticViolation);
         }
         let given = request.gas_wanted.min(request.gas_left.saturating_sub(2_600) / 64 * 63);
-        // What a test created without meaning it to run counts as no code.
+        // Code that a test created without running it counts as no code.
         let Some(code) = self.world.code.get(&request.to).filter(|code| code.starts_with(b"\0asm")).cloned() else {
             return Ok(CallReturn { status: CallStatus::Success, output: Bytes::new(), gas: 2_600 });
         };
@@ -239,7 +239,7 @@ impl World {
     }
 }
 
-/// A module around the body of its entrypoint, with these imports in front.
+/// Returns a module with these imports and this body of the entrypoint.
 pub fn module(imports: &str, body: &str) -> Vec<u8> {
     wat(&format!(
         r#"(module
@@ -254,7 +254,7 @@ pub fn wat(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("the test's own text")
 }
 
-/// How compiling was refused.
+/// Returns the error of compiling a module.
 pub fn refusal(wasm: &[u8]) -> String {
     match engine().compile(&keccak256(wasm), wasm) {
         Ok(_) => panic!("the module was accepted"),
@@ -269,7 +269,7 @@ pub fn accepted(wasm: &[u8]) {
     }
 }
 
-/// A function that calls itself, counts in memory how deep it got, and has `locals` locals that stay alive across the call.
+/// A function that calls itself, counts its depth in memory, and keeps `locals` locals alive across the call.
 pub fn recursive(locals: usize) -> Vec<u8> {
     let declare = "i64 ".repeat(locals);
     let fill: String = (0..locals).map(|at| format!("(local.set {} (i64.load (i32.const {})))", at + 1, 8 * at + 8)).collect();
@@ -290,7 +290,7 @@ pub fn recursive(locals: usize) -> Vec<u8> {
     ))
 }
 
-/// The greatest depth that ends well.
+/// Returns the greatest depth without a trap.
 pub fn depth_limit(backend: Backend, wasm: &[u8]) -> u64 {
     let fits = |depth: u64| {
         let exit = World::on(backend).run(wasm, &vec![0; depth as usize], 1_000_000_000);
@@ -305,7 +305,7 @@ pub fn depth_limit(backend: Backend, wasm: &[u8]) -> u64 {
     low
 }
 
-/// The contract as `make contracts` built it.
+/// Returns a contract built by `make contracts`.
 pub fn wasm(name: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let release = "wasm32-unknown-unknown/release";

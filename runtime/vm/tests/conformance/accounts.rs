@@ -1,4 +1,4 @@
-//! What may be asked about other accounts.
+//! Host functions about other accounts.
 
 use super::world::*;
 use alloy_primitives::{B256, U256, keccak256};
@@ -8,13 +8,13 @@ pub fn balances() {
         let body = format!("(call $account_balance (i32.const {at}) (i32.const {OUT}))");
         U256::from_be_slice(&World::new().one(&answering(&body, 32)).answer(b""))
     };
-    // The frame's own, a person's, nobody's.
+    // The contract's own, an externally owned account's, a missing account's.
     assert_eq!([of(0), of(96), of(128)], [U256::from(10_000), U256::from(77), U256::ZERO]);
-    // Its own includes the wei that came with the call.
+    // Its own balance includes the call's value.
     let mut world = World::new().one(&answering(&format!("(call $account_balance (i32.const 0) (i32.const {OUT}))"), 32));
     world.value = U256::from(5);
     assert_eq!(U256::from_be_slice(&world.answer(b"")), U256::from(10_005));
-    // And is less by what was sent away.
+    // Minus the wei that it has sent.
     let body = format!(
         "(drop (call $call_contract (i32.const 96) (i32.const 0) (i32.const 0) (i32.const {SEVEN}) (i64.const 0) (i32.const 600)))
          (call $account_balance (i32.const 0) (i32.const {OUT}))"
@@ -35,7 +35,7 @@ pub fn code_is_copied_as_far_as_it_goes() {
         (96, 0, 10, 0),
         (128, 0, 10, 0),
     ] {
-        // What is not copied stays as it was: there is no filling with zeros.
+        // Bytes that are not copied stay unchanged; there is no zero padding.
         let body = format!(
             "(memory.fill (i32.const {OUT}) (i32.const 0xab) (i32.const 2000))
              (i32.store (i32.const {OUT}) (call $account_code (i32.const {at}) (i32.const {offset}) (i32.const {length}) (i32.const {})))
@@ -58,7 +58,7 @@ pub fn hashes_of_code_of_nothing_and_of_nobody() {
         B256::from_slice(&World::new().one(&answering(&body, 32)).two(&two).answer(b""))
     };
     assert_eq!([of(32), of(96), of(128)], [keccak256(&two), keccak256([]), B256::ZERO]);
-    // Who is sent wei is somebody from then on.
+    // An account exists once it has received wei.
     let body = format!(
         "(drop (call $call_contract (i32.const 128) (i32.const 0) (i32.const 0) (i32.const {UNIT}) (i64.const 0) (i32.const 600)))
          (call $account_codehash (i32.const 128) (i32.const {OUT}))"

@@ -1,4 +1,4 @@
-//! Calls of all kinds: whose code, whose state, what comes back.
+//! Calls of all kinds: executed code, affected state, results.
 
 use super::world::*;
 use alloy_primitives::{Address, Bytes, U256};
@@ -6,11 +6,11 @@ use corniche_vm::End;
 
 const KINDS: [&str; 3] = ["call_contract", "delegate_call_contract", "static_call_contract"];
 
-/// Copies what a call returned behind its status.
+/// Copies a call's return data to the bytes after its status.
 const COPY: &str = "(drop (call $read_return_data (i32.const 1040) (i32.const 0) (i32.const 500)))";
 
 pub fn kinds_differ_in_whose_state_it_is() {
-    // Tells its address, its sender and its value, and the word of slot 1.
+    // Returns its address, sender and value, and the word of slot 1.
     let told = format!(
         "(call $contract_address (i32.const {OUT})) (call $msg_sender (i32.const {})) (call $msg_value (i32.const {}))
          (call $storage_load_bytes32 (i32.const {UNIT}) (i32.const {}))",
@@ -37,9 +37,10 @@ pub fn kinds_differ_in_whose_state_it_is() {
     }
 }
 
-/// A delegate call of a delegate call is still the first one's.
+/// A delegate call within a delegate call still acts for the first contract.
 pub fn delegation_in_a_static_frame() {
-    // Two delegates to three, which writes: within a static call of two this is refused, for no delegation makes a frame less static.
+    // Contract two delegates to three, which writes. Within a static call of two this fails: delegation does not remove
+    // the static flag.
     let write = contract(
         "(call $storage_cache_bytes32 (i32.const 160) (i32.const 192)) (call $storage_flush_cache (i32.const 0)) i32.const 0",
     );
@@ -76,7 +77,7 @@ pub fn what_a_call_returned() {
     let echo = contract("(call $read_args (i32.const 2000)) (call $write_result (i32.const 2000) (local.get $n)) i32.const 0");
     let input: Vec<u8> = (1..=50).collect();
     for kind in KINDS {
-        // Length where it was asked for, then the size, then a part of it.
+        // The length that was read, the total size, and part of the data.
         for (offset, size, copied) in [(0, 50, 50), (0, 100, 50), (10, 5, 5), (49, 5, 1), (50, 5, 0), (u32::MAX, u32::MAX, 0)] {
             let body = format!(
                 "(call $read_args (i32.const 600)) {} (i32.store (i32.const 1028) (call $return_data_size))
@@ -90,7 +91,7 @@ pub fn what_a_call_returned() {
             assert!(answer[16 + copied as usize..].iter().all(|byte| *byte == 0));
         }
     }
-    // Before any call there is nothing; the next call takes the place of the one before.
+    // Empty before the first call; each call replaces the previous data.
     let body = format!(
         "(i32.store (i32.const 1028) (call $return_data_size)) {} {}",
         call("call_contract", 32),
@@ -106,19 +107,19 @@ pub fn ways_to_fail() {
     let traps = contract("(call $write_result (i32.const 0) (i32.const 9)) unreachable");
     let endless = contract("(call $write_result (i32.const 0) (i32.const 9)) (loop (br 0)) i32.const 0");
     for kind in KINDS {
-        // Code, status, bytes that came back: a revert says something, whatever number it ended with, and a failure says nothing.
+        // Code, status, returned bytes. A revert with any non-zero status returns data; a failure returns none.
         for (two, status, bytes) in [(&said(0), 0, 9), (&said(1), 1, 9), (&said(77), 1, 9), (&traps, 2, 0), (&endless, 2, 0)] {
             let body = format!("{} (i32.store (i32.const 1036) (call $return_data_size))", call(kind, 32));
             let answer = World::new().one(&answering(&body, 16)).two(two).answer(b"");
             assert_eq!([0, 8, 12].map(|at| int(&answer, at)), [status, bytes, bytes], "{kind}");
         }
-        // Who has no code succeeds, who is nobody too.
+        // A call of an account without code succeeds, even if the account does not exist.
         for nobody in [96, 128] {
             let answer = World::new().one(&answering(&call(kind, nobody), 12)).answer(b"");
             assert_eq!([0, 8].map(|at| int(&answer, at)), [0, 0]);
         }
     }
-    // A callee that failed took what it was given and nothing else: the caller keeps a 64th, enough to go on.
+    // A failed callee uses all its gas, but no more: the caller keeps 1/64, enough to continue.
     let outcome = World::new().one(&answering(&call("call_contract", 32), 4)).two(&endless).send(b"");
     assert!(outcome.success() && outcome.gas_used > GAS * 62 / 64 && outcome.gas_used < GAS);
 }
@@ -131,13 +132,13 @@ pub fn gas_that_goes_along() {
         (int(&answer, 0), long(&answer, 16))
     };
     for kind in KINDS {
-        // All there is means all but a 64th; less means that much. The callee's start is the callee's.
+        // The maximum gas means all but 1/64; a lower amount is passed as it is. The callee pays for its own start.
         let (_, most) = given(kind, "(i64.const -1)");
         let left = GAS - 21_000;
         assert!(most < left - left / 64 && most > left - left / 64 - 30_000, "{kind}: {most}");
         let (_, less) = given(kind, "(i64.const 100000)");
         assert!(less < 100_000 && less > 80_000, "{kind}: {less}");
-        // Too little to start is a failure, not the caller's end.
+        // Too little gas for a start is a failed call and does not end the caller.
         assert_eq!(given(kind, "(i64.const 100)").0, 2);
         assert_eq!(given(kind, "(i64.const 0)").0, 2);
     }
@@ -152,7 +153,8 @@ pub fn wei_goes_along() {
             8,
         )
     };
-    // To a contract, which sees it, to a person, to nobody, who is somebody then, and to oneself.
+    // To a contract, which reads the value; to an account without code; to a missing account, which then exists; and to
+    // itself.
     let told = answering(&format!("(call $msg_value (i32.const {OUT}))"), 32);
     for (to, address) in [(32, TWO), (96, PERSON), (128, NOBODY), (0, Address::ZERO)] {
         let mut world = World::new().one(&sends(to, SEVEN)).two(&told);
@@ -163,7 +165,7 @@ pub fn wei_goes_along() {
             assert_eq!(world.balance(ONE), U256::from(9_993));
         }
     }
-    // What one does not have cannot be sent: a failure, and nobody was called.
+    // A value above the balance is a failed call, and the callee does not run.
     let too_much = "(i32.store8 (i32.const 700) (i32.const 1))";
     let body = format!(
         "{too_much} (i32.store (i32.const {OUT}) (call $call_contract (i32.const 32) (i32.const 0) (i32.const 0) (i32.const 700) (i64.const -1) (i32.const 1028)))"
@@ -172,15 +174,15 @@ pub fn wei_goes_along() {
     let outcome = world.send(b"");
     assert_eq!((int(&outcome.output, 0), int(&outcome.output, 4), world.balance(ONE)), (2, 0, U256::from(10_000)));
     assert!(outcome.gas_used < 100_000, "what it was given came back: {}", outcome.gas_used);
-    // It comes back when the callee reverts.
+    // The value returns when the callee reverts.
     let mut world = World::new().one(&sends(32, SEVEN)).two(&contract("i32.const 1"));
     assert_eq!((int(&world.answer(b""), 0), world.balance(ONE)), (1, U256::from(10_000)));
 }
 
-/// Another open frame acts on the same address.
+/// True while another frame of the same address is open.
 pub fn reentrancy() {
     let told = format!("(i32.store (i32.const {OUT}) (call $msg_reentrant))");
-    // With input: one tells whether it is entered again. Without: it makes the call.
+    // With input, contract one returns whether it is re-entered. Without, it makes the call.
     let one = |to: &str| {
         contract(&format!(
             "(if (result i32) (i32.eqz (local.get $n))
@@ -190,7 +192,7 @@ pub fn reentrancy() {
                 (else {told} (call $write_result (i32.const {OUT}) (i32.const 4)) (i32.const 0)))"
         ))
     };
-    // Passes the call on to one, and its answer back.
+    // Passes the call to one, and returns its result.
     let back = answering(
         &format!("{} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 4)))", call("call_contract", 0)),
         4,
@@ -204,7 +206,7 @@ pub fn reentrancy() {
         let answer = World::new().one(&one(&to)).two(&back).answer(b"");
         assert_eq!(int(&answer, 0), reentrant, "{how}");
     }
-    // Called twice in a row is not called again.
+    // Two successive calls are not re-entrant.
     let twice = answering(
         &format!(
             "{0} {0} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 4)))",

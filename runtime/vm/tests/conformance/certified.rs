@@ -4,7 +4,8 @@ use super::world::*;
 use corniche_types::certified::{DEPTH, WINDOW};
 use corniche_vm::End;
 
-/// Asks for the header with the number in the input, eight bytes; answers what the call said and the word, which was ones.
+/// Reads the header with the number in the input, eight bytes. Returns the call's result and the word, which was all
+/// ones before.
 fn asking() -> String {
     let fill: String = (0..4).map(|at| format!("(i64.store (i32.const {}) (i64.const -1))", OUT + 4 + 8 * at)).collect();
     format!(
@@ -25,11 +26,11 @@ fn nothing() -> Vec<u8> {
 pub fn as_far_as_it_goes() {
     let newest = env().number - DEPTH - 1;
     let oldest = newest - (WINDOW - 1);
-    // All slots are full, of which two neighbours are told apart.
+    // All slots are full, and neighbours have different hashes.
     let world = World::new().one(&answering(&asking(), 36)).certified(newest, 7).certified(oldest, 8).certified(newest - 1, 9);
     let ask = |number: u64| world.clone().answer(&number.to_le_bytes());
     assert_eq!([newest, newest - 1, oldest].map(ask), [7, 9, 8].map(found));
-    // Whose slots hold something, of another header.
+    // Numbers whose slot holds the hash of another header.
     let none = [newest + 1, oldest - 1, newest + WINDOW, newest - WINDOW, oldest + WINDOW];
     for number in none.into_iter().chain([env().number - 1, env().number, u64::MAX, 1 << 63, newest.wrapping_neg()]) {
         assert_eq!(ask(number), nothing(), "{number}");
@@ -42,7 +43,7 @@ pub fn of_whom_nobody_wrote() {
     assert_eq!(World::new().one(&answering(&asking(), 36)).answer(&newest.to_le_bytes()), nothing());
 }
 
-/// It is the chain's, whoever asks; and what was asked once is warm for all.
+/// The hash does not depend on the frame, and one read makes the slot warm for all.
 pub fn in_every_kind_of_frame() {
     let number = env().number - DEPTH - 1;
     for kind in ["call_contract", "delegate_call_contract", "static_call_contract"] {
@@ -63,7 +64,7 @@ pub fn in_every_kind_of_frame() {
 
 pub fn out_of_gas() {
     let number = env().number - DEPTH - 1;
-    // What is left when it is asked for: not enough for the load.
+    // The remaining gas does not pay for the load.
     let mut world = World::new().one(&answering(&asking(), 36)).certified(number, 7);
     let outcome = world.send(&number.to_le_bytes());
     assert!(outcome.success());

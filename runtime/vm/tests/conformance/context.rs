@@ -1,4 +1,4 @@
-//! The block, the transaction, and what is left.
+//! The block, the transaction, and remaining gas.
 
 use super::world::*;
 use alloy_primitives::U256;
@@ -29,7 +29,7 @@ pub fn the_transaction() {
         U256::from(1_000_000_007u64).to_be_bytes::<32>(),
         "what is paid, not what was offered"
     );
-    // The same in a frame below, of any kind.
+    // Equal in a nested frame of any kind.
     for kind in ["call_contract", "delegate_call_contract", "static_call_contract"] {
         let told = answering(&format!("(call $tx_origin (i32.const {OUT}))"), 20);
         let body = format!("{} (drop (call $read_return_data (i32.const {OUT}) (i32.const 0) (i32.const 20)))", call(kind, 32));
@@ -47,11 +47,11 @@ pub fn gas_and_ink() {
     let mut world = World::new().one(&answering(&body, 20));
     let answer = world.answer(b"");
     let price = find("evm_gas_left").unwrap().ink;
-    // Both after their own price, gas rounded down.
+    // Both after their own price; gas is rounded down.
     assert_eq!(long(&answer, 8), (long(&answer, 0) - price) / INK_PER_GAS);
     assert_eq!(u64::from(int(&answer, 16)), INK_PER_GAS);
     assert!(long(&answer, 8) < GAS - 21_000);
-    // What is left grows with what is given, one by one.
+    // Remaining gas grows by exactly the additional gas.
     world.gas += 1_000;
     assert_eq!(long(&world.answer(b""), 8), long(&answer, 8) + 1_000);
 }

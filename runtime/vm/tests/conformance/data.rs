@@ -15,7 +15,7 @@ pub fn input_and_result() {
         assert_eq!(outcome.output[..], *input);
         assert_eq!(outcome.end, if input.len() == 3 { End::Revert } else { End::Success });
     }
-    // The last result counts, and one of nothing is one.
+    // The last result counts, even if it is empty.
     let twice = |second: u32| {
         contract(&format!(
             "(call $write_result (i32.const 0) (i32.const 20)) (call $write_result (i32.const 32) (i32.const {second})) i32.const 0"
@@ -23,14 +23,14 @@ pub fn input_and_result() {
     };
     assert_eq!(World::new().one(&twice(2)).answer(b""), [0x22; 2]);
     assert!(World::new().one(&twice(0)).answer(b"").is_empty());
-    // Who traps answers nothing, whatever it had written.
+    // A trap returns no data, even after a result was written.
     let outcome = World::new().one(&contract("(call $write_result (i32.const 0) (i32.const 20)) unreachable")).send(b"");
     assert_eq!((outcome.end, outcome.output.len(), outcome.gas_used), (End::Trap(Trap::Unreachable), 0, GAS));
 }
 
 pub fn exits() {
     for (status, end) in [(0, End::Success), (1, End::Revert), (2, End::Revert), (u32::MAX, End::Revert)] {
-        // From wherever, with the result that was written, and the rest of the gas comes back.
+        // Exits from any depth with the result written so far, and returns the remaining gas.
         let body = format!(
             "(call $write_result (i32.const 0) (i32.const 1)) (call $exit_early (i32.const {})) unreachable",
             status as i32
@@ -89,7 +89,7 @@ pub fn hashes() {
         let input = vec![0xc3; length];
         assert_eq!(World::new().one(&answering(&body, 32)).answer(&input), keccak256(&input).as_slice());
     }
-    // Over its own input.
+    // Overwrites its own input.
     let body = format!("(call $native_keccak256 (i32.const {OUT}) (i32.const 32) (i32.const {OUT}))");
     assert_eq!(World::new().one(&answering(&body, 32)).answer(b""), keccak256([0; 32]).as_slice());
 }
@@ -99,7 +99,7 @@ pub fn arithmetic() {
         let input: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes::<32>()).collect();
         let arguments: String = (0..numbers.len()).map(|at| format!("(i32.const {})", OUT as usize + 32 * at)).collect();
         let body = format!("(call $read_args (i32.const {OUT})) (call ${name} {arguments})");
-        // Only the first changes.
+        // Only the first number changes.
         let answer = World::new().one(&answering(&body, 32 * numbers.len() as u32)).answer(&input);
         assert_eq!(answer[32..], input[32..], "{name}");
         U256::from_be_slice(&answer[..32])
@@ -116,13 +116,13 @@ pub fn arithmetic() {
     {
         assert_eq!(of("math_pow", &[a, b]), power, "{a} {b}");
     }
-    // Sums and products are of more than 256 bits before they are reduced.
+    // Sums and products may exceed 256 bits before the reduction.
     assert_eq!(of("math_add_mod", &[most, n(2), n(10)]), n(7));
     assert_eq!(of("math_mul_mod", &[most, most, n(10)]), n(5));
     assert_eq!((of("math_add_mod", &[most, most, none]), of("math_mul_mod", &[n(3), n(4), none])), (none, none));
 }
 
-/// Announcing growth costs a host call and no more; a page is paid where it is made, also by who does not announce it.
+/// Announcing growth costs a host call only. A page is paid when memory grows, announced or not.
 pub fn memory_is_paid_where_it_grows() {
     let used = |body: &str| World::new().one(&answering(body, 1)).send(b"").gas_used;
     let announced = |pages: u32| used(&format!("(call $pay_for_memory_grow (i32.const {pages}))"));
@@ -131,6 +131,6 @@ pub fn memory_is_paid_where_it_grows() {
     let page = gas::V1.grown_page / gas::INK_PER_GAS;
     let per_page = (grown(11) - grown(1)) / 10;
     assert!(per_page == page || per_page == page + 1, "{per_page}");
-    // What cannot be had costs nothing and is said.
+    // A failed growth costs nothing and is reported.
     assert!(grown(128) < grown(1));
 }

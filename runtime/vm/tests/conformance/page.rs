@@ -1,4 +1,4 @@
-//! What `docs/vm-hooks.md` says in words; its numbers come from the tables.
+//! Text of `docs/vm-hooks.md`; the numbers come from the tables.
 
 pub const HEAD: &str = "\
 <!-- Made from sdk/abi: `WRITE_DOCS=1 cargo test -p corniche-vm --test hooks_page`. -->
@@ -15,7 +15,7 @@ to its last byte ends the frame (*memory access out of bounds*, all gas gone); a
 (`runtime/vm/tests/conformance.rs`), and prices are what a processor takes for it (`cargo bench --bench host_calls`).
 ";
 
-/// Function, meaning, what differs elsewhere, what it costs on top.
+/// Function, meaning, differences to other chains, additional cost.
 pub const ENTRIES: &[(&str, &str, &str, &str)] = &[
     (
         "account_balance",

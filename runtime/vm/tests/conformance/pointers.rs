@@ -1,23 +1,23 @@
-//! Pointers: the last byte of memory may be meant, the one after it ends the frame.
+//! Pointers: the last byte of memory is valid, the next one ends the frame.
 
 use super::world::*;
 use corniche_vm::End;
 use corniche_vm::host::Trap;
 
-/// What an argument means.
+/// Kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument {
-    /// Points to so many bytes.
+    /// Pointer to this many bytes.
     Bytes(u32),
-    /// Points to as many as the next argument says.
+    /// Pointer to as many bytes as the next argument gives.
     Data,
-    /// That length.
+    /// Length of the preceding pointer.
     Length,
-    /// Where so many bytes go as there are, none here.
+    /// Pointer to a buffer for all available bytes, none here.
     Any,
     /// A number, zero here.
     Number,
-    /// The same as an i64.
+    /// A number of type i64, zero here.
     Gas,
 }
 use Argument::{Any, Bytes, Data, Gas, Length, Number};
@@ -77,9 +77,9 @@ pub const SIGNATURES: &[(&str, &[Argument])] = &[
 
 const MEMORY: u32 = 65_536;
 
-/// The function with its arguments, the pointer at `which` being `pointer`, lengths being `length`.
+/// Runs the function; the argument at `which` is `pointer`, and lengths are `length`.
 fn used(name: &str, arguments: &[Argument], which: usize, pointer: u32, length: u32) -> End {
-    // Everything else points to zeros.
+    // All other arguments point to zeros.
     let text: String = arguments
         .iter()
         .enumerate()
@@ -101,7 +101,7 @@ pub fn all() {
     let out = End::Trap(Trap::MemoryOutOfBounds);
     for (name, arguments) in SIGNATURES {
         for (which, argument) in arguments.iter().enumerate() {
-            // Pointer, length, whether that is within memory.
+            // Pointer, length, and whether they are within memory.
             let cases: Vec<(u32, u32, bool)> = match argument {
                 Bytes(size) => {
                     vec![(MEMORY - size, 0, true), (MEMORY - size + 1, 0, false), (MEMORY, 0, false), (u32::MAX, 0, false)]
@@ -120,7 +120,7 @@ pub fn all() {
                 Length | Number | Gas => continue,
             };
             for (pointer, length, within) in cases {
-                // Zeros are no contract, and a creation of too much has an end of its own.
+                // Zeros are not a contract, and oversized creation data has another error.
                 if name.starts_with("create") && length > 1_000 {
                     continue;
                 }

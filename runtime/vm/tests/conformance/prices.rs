@@ -1,15 +1,15 @@
-//! What each function takes, to the last unit of ink: its base price from the table, and what comes on top.
+//! Price of each function, exact to one unit of ink: its base price from the table, plus additional costs.
 
 use super::world::*;
 use corniche_abi::{INK_PER_GAS, find, import};
 use corniche_vm::wasm::gas;
 
-/// A use of a function and what it costs beyond its base price.
+/// A use of a function and its cost beyond the base price.
 pub struct Price {
     pub call: &'static str,
-    /// Straight code that uses it once, and leaves nothing on the stack.
+    /// Straight-line code that uses the function once and leaves the stack unchanged.
     body: &'static str,
-    /// What comes before and is not measured.
+    /// Code before it, which is not measured.
     before: &'static str,
     ink: u64,
 }
@@ -26,7 +26,7 @@ const fn after(before: &'static str, call: &'static str, body: &'static str, ink
     Price { call, body, before, ink }
 }
 
-/// Slot 1 is 3 and cold, like every account but [`ONE`] and [`SENDER`]. [`TWO`] has no code.
+/// Slot 1 is 3 and cold, and so is every account except [`ONE`] and [`SENDER`]. [`TWO`] has no code.
 pub const PRICES: &[Price] = &[
     price("account_balance", "(call $account_balance (i32.const 96) (i32.const 1024))", gas(2_600)),
     after(
@@ -40,7 +40,7 @@ pub const PRICES: &[Price] = &[
         "(drop (call $account_code (i32.const 96) (i32.const 0) (i32.const 9) (i32.const 1024)))",
         gas(2_600),
     ),
-    // Of its own, warm: what is copied costs, not what was asked for.
+    // The contract's own code, warm: the cost depends on the copied bytes, not on the requested ones.
     price(
         "account_code",
         "(drop (call $account_code (i32.const 0) (i32.const 0) (i32.const 100) (i32.const 1024)))",
@@ -59,7 +59,7 @@ pub const PRICES: &[Price] = &[
     price("block_number", "(drop (call $block_number))", 0),
     price("block_randomness", "(call $block_randomness (i32.const 1024))", 0),
     price("block_timestamp", "(drop (call $block_timestamp))", 0),
-    // To who has no code: the account, the value, and the one that comes into being. What went along came back.
+    // To an account without code: the account access, the value, and the new account. The passed gas comes back.
     price(
         "call_contract",
         "(drop (call $call_contract (i32.const 96) (i32.const 0) (i32.const 100) (i32.const 512) (i64.const -1) (i32.const 1024)))",
@@ -75,7 +75,7 @@ pub const PRICES: &[Price] = &[
         "(drop (call $call_contract (i32.const 128) (i32.const 0) (i32.const 0) (i32.const 160) (i64.const -1) (i32.const 1024)))",
         gas(2_600 + 9_000 + 25_000 - 2_300),
     ),
-    // The newest there is, cold and then warm; and one that is none of them, which costs nothing more.
+    // The newest header, cold and then warm; and a number out of range, which costs nothing more.
     price("certified_hash", "(drop (call $certified_hash (i64.const 9935) (i32.const 1024)))", gas(2_100)),
     after(
         "(drop (call $certified_hash (i64.const 9935) (i32.const 1024)))",
@@ -93,10 +93,10 @@ pub const PRICES: &[Price] = &[
         "(drop (call $counter_add (i32.const 160) (i32.const 160) (i32.const 192)))",
         gas(2_900),
     ),
-    // A slot comes into being: slot 7 is zero.
+    // Slot 7 is zero, so the write creates a slot.
     price("counter_add", "(drop (call $counter_add (i32.const 192) (i32.const 160) (i32.const 192)))", gas(2_100 + 20_000)),
     price("counter_sub", "(drop (call $counter_sub (i32.const 160) (i32.const 160) (i32.const 512)))", gas(2_100 + 2_900)),
-    // What is no contract: the creation itself and a word of what was sent, to be hashed by the second kind.
+    // Data that is no contract: the creation, plus hashing one word for `create2`.
     price(
         "create1",
         "(call $create1 (i32.const 512) (i32.const 20) (i32.const 512) (i32.const 1024) (i32.const 1056))",
@@ -120,13 +120,13 @@ pub const PRICES: &[Price] = &[
     ),
     price("evm_gas_left", "(drop (call $evm_gas_left))", 0),
     price("evm_ink_left", "(drop (call $evm_ink_left))", 0),
-    // It does not come back; see `exits`.
+    // It does not return; see `exits`.
     price("exit_early", "", 0),
     price("math_add_mod", "(call $math_add_mod (i32.const 1024) (i32.const 192) (i32.const 160))", 0),
     price("math_div", "(call $math_div (i32.const 1024) (i32.const 192))", 0),
     price("math_mod", "(call $math_mod (i32.const 1024) (i32.const 192))", 0),
     price("math_mul_mod", "(call $math_mul_mod (i32.const 1024) (i32.const 192) (i32.const 160))", 0),
-    // For each byte of the exponent, which is zero, seven, and an address in front of zeros.
+    // Per byte of the exponent, which is zero, seven, and an address followed by zeros.
     price("math_pow", "(call $math_pow (i32.const 1024) (i32.const 512))", 0),
     price("math_pow", "(call $math_pow (i32.const 1024) (i32.const 192))", gas::INK_PER_EXPONENT_BYTE),
     price("math_pow", "(call $math_pow (i32.const 1024) (i32.const 96))", 32 * gas::INK_PER_EXPONENT_BYTE),
@@ -139,7 +139,7 @@ pub const PRICES: &[Price] = &[
         "(call $native_keccak256 (i32.const 0) (i32.const 33) (i32.const 1024))",
         gas::INK_KECCAK_BASE + 2 * gas::INK_PER_KECCAK_WORD,
     ),
-    // Pages are paid where they come into being.
+    // Pages are paid when memory grows.
     price("pay_for_memory_grow", "(call $pay_for_memory_grow (i32.const 1000))", 0),
     price("read_args", "(call $read_args (i32.const 1024))", 10 * gas::INK_PER_HOST_BYTE),
     price("read_return_data", "(drop (call $read_return_data (i32.const 1024) (i32.const 0) (i32.const 100)))", 0),
@@ -157,7 +157,7 @@ pub const PRICES: &[Price] = &[
         0,
     ),
     price("storage_flush_cache", "(call $storage_flush_cache (i32.const 1))", 0),
-    // 3 becomes 7, a zero 7, a 3 a 3; then what was loaded is warm.
+    // 3 to 7, zero to 7, 3 to 3; then a slot that a load has made warm.
     after(
         "(call $storage_cache_bytes32 (i32.const 160) (i32.const 192))",
         "storage_flush_cache",
@@ -208,7 +208,8 @@ pub fn all() {
         if body.is_empty() {
             continue;
         }
-        // Straight code is charged at its start, so between two questions lies what was asked between them, and the second question.
+        // Straight-line code is charged at its start. So the difference of two readings covers the code between them
+        // and the second reading.
         let measured = format!(
             "{before} (local.set $x (call $evm_ink_left)) {body} (local.set $y (call $evm_ink_left))
              (i64.store (i32.const 2000) (i64.sub (local.get $x) (local.get $y))) (call $write_result (i32.const 2000) (i32.const 8)) i32.const 0"

@@ -1,10 +1,10 @@
-//! Storage and its cache, transient words, counters.
+//! Storage and its cache, transient storage, counters.
 
 use super::world::*;
 use corniche_vm::End;
 use corniche_vm::host::Trap;
 
-/// Word 7 into slot 1.
+/// Caches word 7 for slot 1.
 const STORE: &str = "(call $storage_cache_bytes32 (i32.const 160) (i32.const 192))";
 const FLUSH: &str = "(call $storage_flush_cache (i32.const 0))";
 const LOAD: &str = "(call $storage_load_bytes32 (i32.const 160) (i32.const 1024))";
@@ -15,18 +15,18 @@ pub fn only_a_flush_writes() {
         (world.answer(b"")[31], world.slot(ONE, 1))
     };
     assert_eq!(after(LOAD), (3, 3));
-    // A frame sees its own cache; what it does not flush is lost.
+    // A frame sees its own cache; without a flush its words are lost.
     assert_eq!(after(&format!("{STORE}{LOAD}")), (7, 3));
     assert_eq!(after(&format!("{STORE}{FLUSH}{LOAD}")), (7, 7));
     // Nothing is written twice, and a later word stays in the cache.
     assert_eq!(after(&format!("{STORE}{FLUSH}(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)){LOAD}")), (0, 7));
-    // Undone with the frame.
+    // Reverted with the frame.
     let mut world = World::new().one(&contract(&format!("{STORE}{FLUSH} i32.const 1"))).stored(ONE, 1, 3);
     assert_eq!(world.send(b"").end, End::Revert);
     assert_eq!(world.slot(ONE, 1), 3);
 }
 
-/// What a nested call writes is seen by who cleared its cache, and by nobody else.
+/// Only a frame that cleared its cache sees the writes of a nested call.
 pub fn stale_words_stay_until_cleared() {
     let two = contract(&format!("{STORE}{FLUSH} i32.const 0"));
     for (clear, seen) in [(0, 3), (1, 7)] {
@@ -35,7 +35,7 @@ pub fn stale_words_stay_until_cleared() {
         let mut world = World::new().one(&answering(&body, 32)).two(&two).stored(ONE, 1, 3);
         assert_eq!((world.answer(b"")[31], world.slot(ONE, 1), world.slot(TWO, 1)), (seen, 7, 0), "clear {clear}");
     }
-    // A word that is dirty is the caller's, whatever the callee wrote: it is written over it by a later flush.
+    // A dirty word belongs to the caller: a later flush overwrites the callee's write.
     let body =
         format!("(call $storage_cache_bytes32 (i32.const 160) (i32.const 512)) {} {FLUSH}", call("delegate_call_contract", 32));
     let mut world = World::new().one(&answering(&body, 1)).two(&two).stored(ONE, 1, 3);
@@ -43,7 +43,7 @@ pub fn stale_words_stay_until_cleared() {
     assert_eq!(world.slot(ONE, 1), 0);
 }
 
-/// EIP-2200: a call with nothing but the stipend cannot write.
+/// EIP-2200: a call with only the stipend cannot write.
 pub fn the_stipend_does_not_write() {
     let two = contract(&format!("{STORE}{FLUSH} i32.const 0"));
     let given = |gas: u64| {
@@ -54,7 +54,7 @@ pub fn the_stipend_does_not_write() {
         (int(&world.answer(b""), 0), world.slot(TWO, 1))
     };
     assert_eq!(given(100_000), (0, 7));
-    // The least that suffices, and one less.
+    // The minimum gas that suffices, and one less.
     let (mut short, mut enough) = (0, 100_000);
     while enough - short > 1 {
         let middle = (short + enough) / 2;
@@ -68,16 +68,16 @@ pub fn transient_words() {
     let load = "(call $transient_load_bytes32 (i32.const 160) (i32.const 1024))";
     let mut world = World::new().one(&answering(&format!("{store}{load}"), 32));
     assert_eq!(world.answer(b"")[31], 7);
-    // Gone with its transaction, and never in storage.
+    // Cleared after the transaction, and never in storage.
     let mut world = world.one(&answering(load, 32));
     assert_eq!((world.answer(b"")[31], world.slot(ONE, 1)), (0, 0));
-    // Kept over calls of one transaction, undone with a frame that fails, and each contract's own.
+    // Kept across calls of one transaction, reverted with a failed frame, and separate for each contract.
     let two = |status: u32| contract(&format!("{store} i32.const {status}"));
     for (kind, status, seen) in [("delegate_call_contract", 0, 7), ("delegate_call_contract", 1, 0), ("call_contract", 0, 0)] {
         let body = format!("{} {load}", call(kind, 32));
         assert_eq!(World::new().one(&answering(&body, 32)).two(&two(status)).answer(b"")[31], seen, "{kind} {status}");
     }
-    // In a static frame a load is fine and a store is not, though nothing of it would last.
+    // In a static frame a load is permitted and a store is not, although the store would be discarded.
     for (what, status) in [(load, 0), (store, 2)] {
         let two = contract(&format!("{what} i32.const 0"));
         let answer = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
@@ -86,7 +86,7 @@ pub fn transient_words() {
 }
 
 pub fn counters() {
-    // By 7 up to a bound of 1, by 1 up to 7, by 1 down to 1, by 7 down to 0.
+    // By 7 with bound 1, by 1 with bound 7, by 1 with lower bound 1, by 7 with lower bound 0.
     for (name, amount, bound, before, answer, after) in [
         ("counter_add", SEVEN, UNIT, 0, 1, 0),
         ("counter_add", UNIT, SEVEN, 6, 0, 7),
@@ -104,7 +104,7 @@ pub fn counters() {
         let status = World::new().one(&answering(&call("static_call_contract", 32), 4)).two(&two).answer(b"");
         assert_eq!(int(&status, 0), 2, "in a static frame");
     }
-    // A dirty word of the cache is written first, and the next load sees the counter.
+    // A dirty word is written first, and the next load reads the counter.
     let body = format!("{STORE} (drop (call $counter_sub (i32.const {UNIT}) (i32.const {UNIT}) (i32.const {ZERO}))) {LOAD}");
     let mut world = World::new().one(&answering(&body, 32));
     assert_eq!((world.answer(b"")[31], world.slot(ONE, 1)), (6, 6));

@@ -1,4 +1,4 @@
-//! A state with a few contracts in it, whose frames are the node's own.
+//! A state with a few contracts, executed by the node's real frames.
 
 use crate::common::wat;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -8,19 +8,19 @@ use corniche_types::certified;
 use corniche_vm::{BlockEnv, Call, CallOutcome, NoCache, Vm, VmConfig};
 use std::sync::{Arc, OnceLock};
 
-/// Called by every test.
+/// Callee of every test transaction.
 pub const ONE: Address = Address::repeat_byte(0x11);
-/// Called by the first.
+/// Called by [`ONE`].
 pub const TWO: Address = Address::repeat_byte(0x22);
 pub const THREE: Address = Address::repeat_byte(0x33);
 /// Sends all transactions.
 pub const SENDER: Address = Address::repeat_byte(0x5e);
-/// Has wei and no code.
+/// An account with wei and without code.
 pub const PERSON: Address = Address::repeat_byte(0x9e);
-/// Not there.
+/// An account that does not exist.
 pub const NOBODY: Address = Address::repeat_byte(0x99);
 pub const GAS: u64 = 10_000_000;
-/// Where answers stand.
+/// Address of results in memory.
 pub const OUT: u32 = 1_024;
 
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub fn env() -> BlockEnv {
     }
 }
 
-/// Every import that a text names.
+/// Returns the imports that a text uses.
 pub fn imports(text: &str) -> String {
     let kind = |kind: &ValueType| if *kind == ValueType::I32 { "i32 " } else { "i64 " };
     let all = MODULES.iter().flat_map(|(module, calls)| calls.iter().map(move |call| (module, call)));
@@ -57,8 +57,8 @@ pub fn imports(text: &str) -> String {
     .collect()
 }
 
-/// A contract of one page that does this; `$n` is the length of its input, `$x` and `$y` are i64. Its words at 32 × k for k below 16 are
-/// addresses and numbers that tests use, see [`World::new`].
+/// Returns a contract with one page and this body. `$n` is the length of the input; `$x` and `$y` are i64. The words at
+/// 32 × k, for k below 16, are addresses and numbers that tests use; see [`World::new`].
 pub fn contract(body: &str) -> Vec<u8> {
     let data: String = [(0, ONE), (32, TWO), (64, THREE), (96, PERSON), (128, NOBODY)]
         .map(|(at, address)| {
@@ -75,17 +75,17 @@ pub fn contract(body: &str) -> Vec<u8> {
     ))
 }
 
-/// Words of [`contract`]s: zero, 1 and 7.
+/// Addresses of words in [`contract`]s: zero, 1 and 7.
 pub const ZERO: u32 = 512;
 pub const UNIT: u32 = 160;
 pub const SEVEN: u32 = 192;
 
-/// Answers with so many bytes at [`OUT`].
+/// Returns a contract that returns `bytes` bytes at [`OUT`].
 pub fn answering(body: &str, bytes: u32) -> Vec<u8> {
     contract(&format!("{body} (call $write_result (i32.const {OUT}) (i32.const {bytes})) i32.const 0"))
 }
 
-/// Calls another contract with what stands at 600 (`$n` bytes when there is input, nothing otherwise), all gas, and keeps the status at [`OUT`].
+/// Calls another contract with all gas and the data at 600 (`$n` bytes); stores the status at [`OUT`].
 pub fn call(kind: &str, to: u32) -> String {
     let value = if kind == "call_contract" { format!("(i32.const {ZERO}) ") } else { String::new() };
     format!(
@@ -105,7 +105,7 @@ impl World {
         self.changes.accounts.insert(at, Some(account));
     }
 
-    /// With ten thousand wei.
+    /// Deploys a contract with ten thousand wei.
     pub fn deploy(mut self, at: Address, wasm: &[u8]) -> Self {
         let code_hash = keccak256(wasm);
         let balance = U256::from(10_000);
@@ -114,7 +114,7 @@ impl World {
         self
     }
 
-    /// What the contract at [`ONE`] does.
+    /// Sets the contract at [`ONE`].
     pub fn one(self, wasm: &[u8]) -> Self {
         self.deploy(ONE, wasm)
     }
@@ -128,13 +128,13 @@ impl World {
         self
     }
 
-    /// With the hash of a header that a block wrote.
+    /// Sets the hash of a certified header.
     pub fn certified(mut self, number: u64, hash: u8) -> Self {
         self.changes.storage.insert((certified::ADDRESS, certified::slot(number)), B256::repeat_byte(hash));
         self
     }
 
-    /// A transaction to [`ONE`]; what it did remains.
+    /// Sends a transaction to [`ONE`] and keeps its changes.
     pub fn send(&mut self, input: &[u8]) -> CallOutcome {
         static VM: OnceLock<Vm> = OnceLock::new();
         let config = VmConfig { executors: 1, callers: 16, ..VmConfig::default() };
@@ -155,7 +155,7 @@ impl World {
         outcome
     }
 
-    /// What it answers.
+    /// Sends a transaction and returns its output.
     #[track_caller]
     pub fn answer(&mut self, input: &[u8]) -> Vec<u8> {
         let outcome = self.send(input);
@@ -184,7 +184,7 @@ impl World {
     }
 }
 
-/// Little-endian, as lengths and statuses stand in memory.
+/// Reads a little-endian number: the format of lengths and statuses in memory.
 pub fn int(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }

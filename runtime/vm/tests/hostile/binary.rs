@@ -1,4 +1,4 @@
-//! Modules that no assembler writes: encodings at the edge of the format and beyond it.
+//! Modules that no assembler writes: encodings at and beyond the limits of the format.
 
 use super::{Idea, idea};
 
@@ -15,7 +15,7 @@ const CODE: u8 = 10;
 const DATA: u8 = 11;
 const DATA_COUNT: u8 = 12;
 
-/// LEB128 of the largest length, behind which nothing follows.
+/// LEB128 of the largest length, with no data after it.
 const HUGE: [u8; 5] = [0xff, 0xff, 0xff, 0xff, 0x0f];
 
 fn leb(mut value: usize) -> Vec<u8> {
@@ -57,14 +57,14 @@ fn plain() -> Vec<Section> {
     ]
 }
 
-/// It with another content of a section.
+/// Returns the smallest contract with another content of a section.
 fn changed(id: u8, content: Vec<u8>) -> Vec<u8> {
     let sections: Vec<Section> =
         plain().into_iter().map(|(own, old)| if own == id { (id, content.clone()) } else { (own, old) }).collect();
     assemble(&sections)
 }
 
-/// It with one more section in front of the first section above `id`.
+/// Returns the smallest contract with an additional section before the first section above `id`.
 fn with(id: u8, content: Vec<u8>) -> Vec<u8> {
     let mut sections = plain();
     let at = if id == DATA_COUNT { 4 } else { sections.iter().position(|(own, _)| *own > id).unwrap_or(sections.len()) };

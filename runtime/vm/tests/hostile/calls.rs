@@ -14,7 +14,7 @@ fn address(at: u32, byte: u8) -> String {
     format!("(memory.fill (i32.const {at}) (i32.const {byte}) (i32.const 20))")
 }
 
-/// A call with input from 256 on, of so many bytes; the address is at 0, the value at 64, the length of the answer goes to 32.
+/// A call with `input` bytes from 256 on. The address is at 0, the value at 64; the length of the result goes to 32.
 fn call(input: &str, gas: &str) -> String {
     format!("(drop (call $call_contract (i32.const 0) (i32.const 256) {input} (i32.const 64) {gas} (i32.const 32)))")
 }
@@ -33,7 +33,7 @@ fn touch(pages: u32) -> String {
     )
 }
 
-/// Calls itself as often in each other as its input has bytes.
+/// Calls itself, nested as deep as its input has bytes.
 fn nested(pages: u32, number: u32, before: &str) -> Vec<u8> {
     let deeper = call("(i32.sub (local.get $length) (i32.const 1))", "(i64.const -1)");
     of(
@@ -42,7 +42,7 @@ fn nested(pages: u32, number: u32, before: &str) -> Vec<u8> {
     )
 }
 
-/// Calls contracts at 0xe1, 0xe2 and so on in turns, each nested in itself as deep as the price of warm code goes.
+/// Calls contracts at 0xe1, 0xe2 and so on in turns, each nested in itself as deep as the price of warm code permits.
 fn codes_in_turns(name: &'static str, hope: &'static str, codes: u8, pages: u32, levels: u32, before: &str) -> Idea {
     let body: String = (0..codes).map(|at| format!("{} {}", address(0, 0xe1 + at), all(levels))).collect();
     (0..codes).fold(idea(name, hope, of("1", &again(&body))).gas(5_000_000), |idea, at| {
@@ -50,7 +50,7 @@ fn codes_in_turns(name: &'static str, hope: &'static str, codes: u8, pages: u32,
     })
 }
 
-/// Creates what lies at 256.
+/// Creates a contract from the data at 256.
 fn creates(data: &[u8], body: &str) -> Vec<u8> {
     let bytes: String = data.iter().map(|byte| format!("\\{byte:02x}")).collect();
     let text = format!(
@@ -63,7 +63,7 @@ fn creates(data: &[u8], body: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A stream that unpacks to 64 MiB of zeros, in a window as large as there are.
+/// A stream that decompresses to 64 MiB of zeros, with the largest window.
 fn zeros() -> Vec<u8> {
     let mut packed = hex!("eff00000").to_vec();
     let mut writer = brotli::CompressorWriter::new(&mut packed, 4_096, 9, 24);
@@ -114,7 +114,7 @@ fn plain() -> Vec<Idea> {
     ]
 }
 
-/// Code that overwrites its data each time.
+/// Code that overwrites its data in each run.
 fn of_data() -> Vec<u8> {
     let segments: String =
         (0..127).map(|page| format!(r#"(data (i32.const {}) "{}")"#, page * 65_536, "x".repeat(2_000))).collect();
@@ -180,7 +180,7 @@ fn creations() -> Vec<Idea> {
     ]
 }
 
-/// Calls of precompiles with what takes them longest.
+/// Calls precompiles with the inputs that take longest.
 fn precompiles() -> Vec<Idea> {
     let calls = |number: u8, input: u32, prepare: &str| {
         of("4", &format!("(i32.store8 (i32.const 19) (i32.const {number})) {prepare} {}", again(&all(input))))

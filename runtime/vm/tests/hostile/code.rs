@@ -1,4 +1,4 @@
-//! Code that is dear to compile or to run, and stacks.
+//! Code that is expensive to compile or run, and stacks.
 
 use super::support::{again, module};
 use super::{Idea, idea};
@@ -7,7 +7,7 @@ fn many(text: &str, count: usize) -> String {
     text.repeat(count)
 }
 
-/// A contract that runs this for ever.
+/// A contract that runs `body` forever.
 fn endless(body: &str) -> Vec<u8> {
     module("1", "", "(local $a i32) (local $b i64)", &again(body))
 }
@@ -16,13 +16,13 @@ fn with(functions: &str, body: &str) -> Vec<u8> {
     module("1", functions, "(local $a i32) (local $b i64)", body)
 }
 
-/// A module whose functions are only there to be compiled.
+/// A module whose functions are only compiled, never called.
 fn compiled(count: usize, text: &str) -> Vec<u8> {
     with(&many(&format!("(func (param i32) {text})"), count), "i32.const 0")
 }
 
-/// A recursive function whose compiled frame is far larger than its live values: a sliding chain of values crosses calls, twelve at once,
-/// while twelve parameters live through the whole body.
+/// A recursive function whose compiled frame is far larger than its live values: a sliding chain of values crosses
+/// calls, twelve at a time, while twelve parameters stay alive through the whole body.
 fn sliding_chain(links: usize) -> Vec<u8> {
     let link = |at: usize| {
         let (own, next) = (12 + at % 12, 12 + (at + 1) % 12);
@@ -42,7 +42,7 @@ fn sliding_chain(links: usize) -> Vec<u8> {
     )
 }
 
-/// Every value is kept across a call.
+/// Keeps every value across a call.
 fn kept_across_calls(values: usize) -> Vec<u8> {
     let calls = many("(call $one) ", values);
     let sum = many("i32.add ", values - 1);
@@ -54,7 +54,7 @@ fn kept_across_calls(values: usize) -> Vec<u8> {
     )
 }
 
-/// Many small functions, called one after another so that none is in the nearest cache.
+/// Many small functions, called in turns so that none is in the first-level cache.
 fn functions_in_turns(count: usize) -> Vec<u8> {
     let bodies =
         many(&format!("(func (param i32) (if (local.get 0) (then {})))", many("(global.set 0 (i32.const 77))", 8)), count);
@@ -64,7 +64,7 @@ fn functions_in_turns(count: usize) -> Vec<u8> {
 
 const RANDOM: &str = "(local.set $a (i32.add (i32.mul (local.get $a) (i32.const 1664525)) (i32.const 1013904223)))";
 
-/// A table whose entry is chosen at random.
+/// A table with a random access pattern.
 fn indirect(entry: &str) -> Vec<u8> {
     with(
         "(type $t (func)) (type $u (func (param i64))) (table 8 funcref)

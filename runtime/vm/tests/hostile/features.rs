@@ -1,10 +1,10 @@
-//! Features of WebAssembly that could make two nodes differ, or that nothing prices. All are refused, wherever they stand.
+//! Features of WebAssembly that could make nodes differ, or that have no price. All are refused, in every position.
 
 use super::{Idea, idea};
 
 const SHELL: &str = r#"(memory (export "memory") 1) (func (export "user_entrypoint") (param i32) (result i32) i32.const 0)"#;
 
-/// A contract that does nothing, with something more in it.
+/// A contract that does nothing, plus `extra`.
 pub fn with(extra: &str) -> Vec<u8> {
     wat::parse_str(format!("(module {extra} {SHELL})")).unwrap_or_else(|error| panic!("{error}\n{extra}"))
 }
@@ -64,7 +64,7 @@ pub fn ideas() -> Vec<Idea> {
     .collect()
 }
 
-/// Those whose entrypoint or memory is the point.
+/// Ideas about the entrypoint or the memory.
 fn others() -> Vec<Idea> {
     let text = |text: &str| wat::parse_str(text).unwrap();
     vec![

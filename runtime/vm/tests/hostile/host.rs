@@ -1,4 +1,4 @@
-//! Host calls: pointers and lengths at every edge, gas that ends within each, floods.
+//! Host calls: pointers and lengths at every edge, gas that ends within each call, floods.
 
 use super::support::{again, module};
 use super::{Idea, idea};
@@ -12,7 +12,7 @@ fn calls() -> impl Iterator<Item = &'static HostCall> {
     MODULES.iter().flat_map(|(_, calls)| calls.iter())
 }
 
-/// One call with the same number for each argument.
+/// One call with the same value for each argument.
 fn call(call: &HostCall, i32: &str, i64: &str) -> String {
     let argument =
         |kind: &ValueType| if *kind == ValueType::I32 { format!("(i32.const {i32}) ") } else { format!("(i64.const {i64}) ") };
@@ -21,7 +21,7 @@ fn call(call: &HostCall, i32: &str, i64: &str) -> String {
     if call.result.is_some() { format!("(drop {text})") } else { text }
 }
 
-/// Each host call by itself, under four ideas.
+/// Each host call alone, with four ideas.
 fn each() -> impl Iterator<Item = Idea> {
     calls().flat_map(|host| {
         let name = |what: &str| format!("{}: {what}", host.name);

@@ -5,12 +5,12 @@ use super::support::module;
 use super::{Idea, idea};
 use corniche_vm::wasm::validate::*;
 
-/// At the limit it must be affordable, beyond it refused.
+/// Two ideas: a module at the limit, which must be affordable, and one beyond it, which must be refused.
 fn pair(what: &str, hope: &'static str, limit: usize, wasm: impl Fn(usize) -> Vec<u8>) -> [Idea; 2] {
     [idea(format!("{limit} {what}"), hope, wasm(limit)), idea(format!("{} {what}", limit + 1), hope, wasm(limit + 1))]
 }
 
-/// A contract whose one more function has this text.
+/// A contract with one additional function.
 fn function(text: &str) -> Vec<u8> {
     with(&format!("(func {text})"))
 }
@@ -19,7 +19,7 @@ fn many(text: &str, count: usize) -> String {
     text.repeat(count)
 }
 
-/// As long as a module may be, or a byte longer.
+/// A contract of `size` bytes, up to one more than permitted.
 fn bytes(size: usize) -> Vec<u8> {
     let head = with("");
     let mut wasm = head.clone();
@@ -37,7 +37,7 @@ pub fn ideas() -> Vec<Idea> {
     [
         pair("bytes of module", "A large module is cheap because it does nothing.", MAX_MODULE_BYTES, bytes),
         pair("pages of memory", "Memory that is never touched is zeroed all the same.", MAX_MEMORY_PAGES as usize, memory),
-        // One is the entrypoint.
+        // The entrypoint counts too.
         pair(
             "functions beside the entrypoint",
             "Each function costs the compiler more than its bytes.",
@@ -47,7 +47,7 @@ pub fn ideas() -> Vec<Idea> {
         pair("types", "Types are compared with each other.", MAX_TYPES as usize - 1, |count| {
             with(&many("(type (func (param i32 i64 i32)))", count))
         }),
-        // `end` is one.
+        // `end` counts too.
         pair("instructions", "One long function is dearer to compile than many.", MAX_OPERATORS as usize - 1, |count| {
             function(&many("nop ", count))
         }),
@@ -57,7 +57,7 @@ pub fn ideas() -> Vec<Idea> {
         pair("parameters", "An indirect call moves parameters for nothing.", MAX_PARAMETERS as usize, |count| {
             function(&format!("(param {})", many("i64 ", count)))
         }),
-        // The function's own block is one.
+        // The function's own block counts too.
         pair("nested blocks", "A recursive compiler runs out of its own stack.", MAX_NESTING as usize - 1, |count| {
             function(&format!("{}{}", many("block ", count), many("end ", count)))
         }),
@@ -163,15 +163,15 @@ pub fn ideas() -> Vec<Idea> {
     .collect()
 }
 
-/// Blocks in blocks, written without an assembler, which recurses.
+/// Nested blocks, written without an assembler, which would recurse.
 fn deep(blocks: usize) -> Vec<u8> {
     let shallow = function("nop nop nop nop");
     let at = shallow.windows(4).position(|bytes| bytes == [1, 1, 1, 1]).unwrap();
-    // The lengths do not fit any more, but the reader comes to the blocks first.
+    // The lengths no longer match, but the reader reaches the blocks first.
     [&shallow[..at], &[2, 0x40].repeat(blocks)].concat()
 }
 
-/// So many pages, each with a segment in each of its quarters.
+/// A memory of `pages` pages with one data segment in each, at most 128.
 fn data(pages: usize) -> Vec<u8> {
     let segments: String = (0..pages.min(128))
         .map(|page| format!(r#"(data (i32.const {}) "{}")"#, page * 65_536 + 30_000, "x".repeat(3_000)))

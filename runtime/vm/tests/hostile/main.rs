@@ -1,10 +1,12 @@
-//! A corpus of hostile contracts: each module is the answer to one idea for an attack.
+//! A corpus of hostile contracts: each module implements one idea for an attack.
 //!
-//! An idea is refused at deployment, or it runs and ends with a bounded cost. The outcome and the exact gas of both are frozen in
-//! `frozen.txt`, under each gas version. Every run happens with an empty and with a full pool of instances and on a second compiler, and
-//! must not show any of that. The test prints processor time for each gas and asserts nothing about it; more than 25 ns is a finding.
+//! A module is refused at deployment, or it runs and ends with a bounded cost. Outcome and exact gas are frozen in
+//! `frozen.txt`, for each gas version. Every module runs with an empty and a full pool of instances and on a second
+//! compiler, none of which may have a visible effect. The test prints CPU time per gas without a check; more than 25 ns
+//! is a finding.
 //!
-//! `cargo test -p corniche-vm --test hostile -- --nocapture` prints the table, `UPDATE_GAS=1` writes `frozen.txt` anew.
+//! `cargo test -p corniche-vm --test hostile -- --nocapture` prints the table; with `UPDATE_GAS=1` it writes
+//! `frozen.txt` again.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, clippy::disallowed_types)] // a table, a variable of the environment, a lock
 
 mod binary;
@@ -28,18 +30,18 @@ use support::{Artefacts, Bench, Cost, NOTHING, SUBJECT, processor_time};
 /// An attack.
 pub struct Idea {
     pub name: String,
-    /// What the attacker hopes for.
+    /// The attacker's goal.
     pub hope: &'static str,
     pub wasm: Vec<u8>,
-    /// Gas of its call.
+    /// Gas limit of the call.
     pub gas: u64,
     /// Other contracts that it calls.
     pub others: Vec<(Address, Vec<u8>)>,
 }
 
-/// Enough for a loop to show what it costs, and for the dearest single step.
+/// Enough to measure a loop, and for the most expensive single step.
 const GAS: u64 = 1_000_000;
-/// More than this for each gas is a finding, ns.
+/// CPU time per gas, in ns, above which an idea is a finding.
 const FINDING: f64 = 25.0;
 
 pub fn idea(name: impl Into<String>, hope: &'static str, wasm: Vec<u8>) -> Idea {
@@ -66,11 +68,11 @@ fn ideas() -> Vec<Idea> {
         .collect()
 }
 
-/// The same chain on nodes that differ in everything that must not show.
+/// Nodes with one chain, which differ in everything that must stay invisible.
 struct Nodes {
-    /// Keeps no instance and no code: each run loads what it needs.
+    /// Keeps no instances and no code: each run loads everything.
     cold: Bench,
-    /// Keeps what a node with eight executors keeps for each.
+    /// Keeps as many instances as a node with eight executors.
     warm: Bench,
     other_compiler: Bench,
 }
@@ -93,10 +95,11 @@ impl Nodes {
     }
 }
 
-/// What one idea came to under one version.
+/// Result of one idea under one gas version.
 struct Outcome {
     frozen: String,
-    /// Of validating a module that is refused, compiling one that is not, a run on the cold node and a run on the warm one: ns for each gas.
+    /// Times in ns per gas: deployment (validation if the module is refused, otherwise compilation), a run on the cold
+    /// node, a run on the warm one.
     deployment: f64,
     cold: f64,
     warm: f64,
@@ -108,7 +111,7 @@ fn try_out(nodes: &mut Nodes, rules: &'static ProtocolRules, idea: &Idea) -> Out
     let start = processor_time();
     let checked = validate::check_under(schedule, Rules::default(), &idea.wasm);
     let nanoseconds = processor_time() - start;
-    // What a creation pays besides, at least.
+    // Minimum additional cost of a creation.
     let creation = 32_000;
     let price = match checked {
         Ok(checked) => checked.compile_gas(),
@@ -135,13 +138,13 @@ fn try_out(nodes: &mut Nodes, rules: &'static ProtocolRules, idea: &Idea) -> Out
     Outcome { frozen, deployment, cold: cold.per_gas(), warm: warm.per_gas() }
 }
 
-/// The cheapest of some runs that are not its first.
+/// Returns the cheapest of `times + 1` runs. Gas and outcome of all runs must be equal.
 fn run(bench: &Bench, idea: &Idea, times: u32) -> (Cost, End) {
     let input = Bytes::new();
     let run = || bench.run(Some(SUBJECT), &input, idea.gas);
     let mut best = run();
     for _ in 0..times {
-        // So that the node that keeps nothing has something else to keep.
+        // Loads another code, so that the node without a pool does not keep this one.
         bench.run(Some(NOTHING), &input, 100_000);
         let next = run();
         assert_eq!((next.0.gas, &next.1), (best.0.gas, &best.1), "{}: the second run differs", idea.name);

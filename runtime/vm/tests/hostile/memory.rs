@@ -14,7 +14,7 @@ fn touch(bytes: u64) -> String {
     )
 }
 
-/// Loads that wait for each other, all over memory.
+/// Dependent loads across the whole memory.
 fn chase(pages: u32) -> Vec<u8> {
     let lines = pages * 1_024;
     let fill = format!(

@@ -1,4 +1,4 @@
-//! Points of the curve that are no signatures.
+//! Points of the curve that are not signatures.
 
 use blst::{
     MultiPoint,
@@ -10,7 +10,7 @@ pub fn plus(one: &[u8; 48], other: &[u8; 48]) -> [u8; 48] {
     AggregateSignature::aggregate(&[&one, &other], false).unwrap().to_signature().compress()
 }
 
-/// A point whose order divides the curve's cofactor: the group's order times any point.
+/// Returns a point whose order divides the curve's cofactor: the group's order times some point.
 pub fn torsion() -> [u8; 48] {
     let mut order = hex_bytes("73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001");
     order.reverse();
@@ -23,7 +23,7 @@ fn hex_bytes(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// On the curve, outside of the group: small x have a y, and the curve has a cofactor.
+/// Returns a point of the curve outside of the group: the curve has a cofactor, so some small x works.
 pub fn off_group() -> [u8; 48] {
     let point = |x: u8| {
         let mut bytes = [0u8; 48];

@@ -1,4 +1,4 @@
-//! One of each, every field different from its default.
+//! One value of each type; every field differs from its default.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};

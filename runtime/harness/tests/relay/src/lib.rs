@@ -1,4 +1,4 @@
-//! Passes a call on, and fails at its end in every way there is: what tests of traces are about.
+//! Forwards a call along a path of contracts; the last one fails in a chosen way. Used by tests of traces.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -13,10 +13,10 @@ use stylus_sdk::prelude::*;
 corniche_contract::abi!();
 
 sol! {
-    /// It went through here.
+    /// The call passed through this contract.
     event Passed(uint256 left);
 
-    /// There is nothing to give at the end of the way.
+    /// The balance is too small.
     error NothingLeft(uint256 have, uint256 need);
 
     function pass(address[] way, uint8 how) external;
@@ -31,7 +31,7 @@ sol_storage! {
 
 #[public]
 impl Relay {
-    /// Hands on to the first of the way; who is at its end fails: 0 by an error, 1 by a panic, 2 by a trap, more by that many KiB of stack.
+    /// Calls the first of `way`. The last contract fails by `how`: 0 error, 1 panic, 2 trap, more: KiB of stack to use.
     pub fn pass(&mut self, way: Vec<Address>, how: u8) -> Result<(), Vec<u8>> {
         console!("{} to go", way.len());
         let Some((next, rest)) = way.split_first() else { return self.fail(how) };
@@ -56,7 +56,7 @@ impl Relay {
     }
 }
 
-/// Of an empty purse.
+/// Panics, because the balance is 0.
 #[inline(never)]
 fn spend(have: U256) -> usize {
     have.to::<usize>().checked_sub(7).expect("the purse holds 7")
@@ -70,7 +70,7 @@ fn stop() -> ! {
     unreachable!()
 }
 
-/// Takes a KiB of stack for each step, and looks on the way back whether that and the module's data are as they were.
+/// Uses 1 KiB of stack per step; checks on return that this and the module's data are unchanged.
 #[inline(never)]
 fn descend(steps: u8) -> bool {
     use core::hint::black_box;

@@ -1,11 +1,11 @@
-//! Programs of everything that may be done to a counter, against numbers in a map.
+//! Compares programs of all operations on counters with plain numbers in a map.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// One thing a contract does with its three slots. Calls run one of the program's later bodies.
+/// One action of a contract on its three slots. Calls run one of the program's later bodies.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Count(u64, Sum, U256),
@@ -33,7 +33,7 @@ fn any_act() -> impl Strategy<Value = Act> {
     let change = (any::<bool>(), edge()).prop_map(|(plus, amount)| if plus { Sum::Plus(amount) } else { Sum::Minus(amount) });
     prop_oneof![
         8 => (0u64..3, change, edge()).prop_map(|(slot, change, bound)| Act::Count(slot, change, bound)),
-        // Bounds that do not bind, so that sums move.
+        // Bounds without effect, so that the sums change.
         4 => (0u64..3, any::<bool>(), 0u64..4).prop_map(|(slot, up, amount)| match up {
             true => Act::Count(slot, plus(amount), MAX),
             false => Act::Count(slot, minus(amount), n(0)),
@@ -52,7 +52,7 @@ fn any_program() -> impl Strategy<Value = Vec<Body>> {
     })
 }
 
-/// What a program saw: every answer and every number loaded, also in frames that were undone.
+/// All results and loaded numbers of a program, including those of reverted frames.
 type Trace = Vec<U256>;
 
 fn name(to: u8) -> &'static str {
@@ -80,12 +80,12 @@ fn interpret(guest: &mut Guest<'_>, program: &[Body], trace: &Mutex<Trace>) -> R
     if body.reverts { Err(Stop::Revert(Bytes::new())) } else { Ok(Bytes::new()) }
 }
 
-/// The same with plain numbers.
+/// The model with plain numbers.
 #[derive(Clone, Default)]
 struct Plain {
     slots: BTreeMap<Key, U256>,
     trace: Trace,
-    /// Loaded or stored, also by frames that were undone: what is read stays read.
+    /// Slots loaded or stored, including by reverted frames: a read stays a read.
     touched: BTreeSet<Key>,
 }
 
@@ -125,8 +125,8 @@ impl Plain {
 }
 
 proptest! {
-    /// Any program of adds, subs, loads, stores, calls and reverts gives what plain numbers give; and a slot that is only counted on is
-    /// never read.
+    /// Arbitrary programs of adds, subs, loads, stores, calls and reverts give the results of plain numbers. A slot
+    /// that is only counted on is never read.
     #[test]
     fn counters_are_plain_numbers(
         start in prop::collection::vec(edge(), 6),

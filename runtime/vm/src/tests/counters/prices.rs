@@ -1,4 +1,4 @@
-//! What counting costs, and what a store after it does: as if it had been a store, whatever number is there.
+//! Prices of counter calls, and of stores after them: those of a store, independent of the slot's value.
 
 use super::*;
 
@@ -58,21 +58,21 @@ fn a_store_after_a_count_is_priced_as_if_the_transaction_had_found_what_it_left(
     let gas = |base: u64, script: fn(&mut Guest<'_>) -> Result<(), Stop>| {
         Ran::once(n(base), move |guest| {
             script(guest)?;
-            // Enough spent that the cap on refunds does not show.
+            // Uses enough gas that the cap on refunds has no effect.
             guest.store(9, 1).and(guest.store(8, 1)).and(out(0))
         })
         .gas()
             - 2 * 22_100
     };
-    // Added to and then stored: both are paid, the second warm.
+    // Added to and then stored: both are paid; the store is warm.
     assert_eq!(gas(5, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 9))), 5_000 + 2_900);
     assert_eq!(gas(5, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 6))), 5_000 + 100, "what is there already");
     assert_eq!(gas(0, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 9))), 22_100 + 2_900);
-    // Cleared by the store: the usual refund, once, although it was zero when the transaction began.
+    // Cleared by the store: the usual refund, once, although the slot was zero at the transaction's start.
     assert_eq!(gas(0, |g| g.count(1, plus(1), MAX).and_then(|_| g.store(1, 0))), 22_100 + 2_900 - 4_800);
-    // Cleared by counting: no refund, and none to take back when it is set again, which costs what setting costs.
+    // Cleared by counting: no refund, and no refund to subtract when it is set again, at the usual price.
     assert_eq!(gas(5, |g| g.count(1, minus(5), n(0)).and_then(|_| g.store(1, 9))), 5_000 + 20_000);
-    // The same when the slot was stored before: the price does not tell whether the journal knew the number.
+    // Equal if the slot was stored before: the price does not depend on whether the journal knew the number.
     assert_eq!(
         gas(5, |g| g.store(1, 6).and_then(|_| g.count(1, minus(6), n(0))).and_then(|_| g.store(1, 9))),
         5_000 + 2_900 + 20_000

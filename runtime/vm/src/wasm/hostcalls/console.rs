@@ -1,5 +1,5 @@
-//! The functions of `console`, which validation lets in on development chains only. They are priced like any other and change nothing:
-//! what is said goes to whoever traces the run.
+//! Functions of `console`, which validation accepts on development chains only. They have prices like other host calls
+//! and change nothing; the output goes only to a trace.
 
 use super::{Call, Frame, Outcome, perform};
 use corniche_abi::{CONSOLE_MODULE, HostCall};

@@ -1,5 +1,5 @@
-//! The functions of `corniche`: counters that are not read (D8), the block's randomness, certified headers. What they do and cost stands
-//! in [`corniche_abi`].
+//! Functions of `corniche`: counters that are not read (D8), the block's randomness, certified headers.
+//! [`corniche_abi`] documents their behavior and prices.
 
 use super::{Call, Frame, Outcome, perform};
 use crate::block_reads::BlockField;
@@ -49,12 +49,12 @@ fn counter(linker: &mut Linker<Frame>, call: &'static HostCall, change: fn(U256)
 }
 
 impl Call<'_> {
-    /// 0: written; 1: there is none to be had.
+    /// Returns 0 if the hash was written, 1 if it is not available.
     fn certified_hash(&mut self, number: i64, destination: i32) -> Outcome<i32> {
-        // A pointer is checked whatever the answer.
+        // The pointer is checked in any case.
         self.word(destination)?;
         let gas_left = self.gas_left();
-        // What is negative is above every block's number.
+        // A negative number becomes larger than every block number.
         let found = self.host().certified_hash(number as u64, gas_left);
         match self.settle(found)? {
             Some(hash) => self.write(destination, hash.as_slice()).map(|()| 0),
@@ -62,10 +62,10 @@ impl Call<'_> {
         }
     }
 
-    /// 0: done; 1: the bound does not allow it.
+    /// Returns 0 if the count was done, 1 if the bound does not permit it.
     fn count(&mut self, slot: i32, change: Sum, bound: i32) -> Outcome<i32> {
         let (key, bound) = (self.word(slot)?, self.number(bound)?);
-        // What this frame wrote comes first, and what it read is read again.
+        // First write a cached word of this frame. Later reads load the slot again.
         if let Some(word) = self.frame().cache.remove(&key)
             && word.dirty
         {

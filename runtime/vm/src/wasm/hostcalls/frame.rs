@@ -1,4 +1,4 @@
-//! What one frame carries through its host calls, and how the host gets into it and out again.
+//! A frame's state during host calls, and how the host gets into it and out again.
 
 use crate::host::{Host, HostError, Trap};
 use crate::table::Table;
@@ -8,7 +8,7 @@ use wasmtime::{Global, Memory, ResourceLimiter, Store};
 /// Why a host call ends the frame.
 #[derive(Clone, Debug)]
 pub(in crate::wasm) enum Stop {
-    /// The contract asked to end with this status.
+    /// The contract exited with this status.
     Exit(i32),
     OutOfGas,
     Trap(Trap),
@@ -27,7 +27,7 @@ impl From<HostError> for Stop {
 
 pub(super) type Outcome<T> = Result<T, Stop>;
 
-/// Parts of the instance that host calls work on.
+/// Handles to the parts of the instance that host calls use.
 #[derive(Clone, Copy)]
 pub(in crate::wasm) struct Handles {
     pub memory: Memory,
@@ -36,47 +36,47 @@ pub(in crate::wasm) struct Handles {
     pub pages: Global,
 }
 
-/// What belongs to one running frame. Between runs it is kept for the room it has.
+/// State of one running frame. It is kept between runs to reuse its allocations.
 #[derive(Default)]
 pub(in crate::wasm) struct Frame {
-    /// There while the frame runs.
+    /// `Some` while the frame runs.
     pub(super) host: Option<HostPointer>,
     pub(super) input: Bytes,
     pub output: Bytes,
-    /// Why a host call ended the frame.
+    /// Set if a host call ended the frame.
     pub(super) stop: Option<Stop>,
     pub growth: Growth,
-    /// Set right after instantiation, before any code of the contract runs.
+    /// Set directly after instantiation, before the contract's code runs.
     pub handles: Option<Handles>,
-    /// Of the last nested call or creation.
+    /// Output of the last nested call or creation.
     pub(super) return_data: Bytes,
     pub(super) cache: Table<B256, CachedWord>,
-    /// Keys whose words became dirty since the last flush; some may be clean or gone by now.
+    /// Keys of words that became dirty since the last flush; some may be clean or removed now.
     pub(super) dirty: Vec<B256>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct CachedWord {
     pub(super) value: B256,
-    /// To be written by the next flush.
+    /// True if the next flush must write the word.
     pub(super) dirty: bool,
 }
 
-/// The host of the running frame, without the lifetime that a wasmtime store cannot carry.
+/// The running frame's host, without the lifetime, which a wasmtime store cannot hold.
 pub(super) struct HostPointer(pub(super) *mut (dyn Host + 'static));
 
-// SAFETY: a store that is handed to another thread is not running, and then there is no pointer in it (`Frame::lend`).
+// SAFETY: a store that moves to another thread is not running, and then it contains no pointer (`Frame::lend`).
 #[allow(unsafe_code)]
 unsafe impl Send for HostPointer {}
 
 impl Frame {
-    /// Runs `body` with `host` in the frame of `store`, and everything else in it as new.
+    /// Runs `body` with `host` in the frame of `store`; everything else in the frame is reset.
     #[allow(unsafe_code)]
     pub fn lend<R>(store: &mut Store<Self>, host: &mut dyn Host, input: Bytes, body: impl FnOnce(&mut Store<Self>) -> R) -> R {
         let host: *mut (dyn Host + '_) = host;
-        // SAFETY: only the lifetime changes. The pointer is dereferenced in `Call::host` alone, which runs inside host calls, which run
-        // inside `body`; `host` is borrowed mutably for all that time and not used otherwise. Afterwards it is taken out, and should
-        // `body` unwind, the store is dropped and not run again.
+        // SAFETY: only the lifetime changes. The pointer is dereferenced in `Call::host` alone, which runs inside host
+        // calls, which run inside `body`. `host` is borrowed mutably for all that time and not used otherwise.
+        // Afterwards it is removed. If `body` unwinds, the store is dropped and never runs again.
         let host = unsafe { std::mem::transmute::<*mut (dyn Host + '_), *mut (dyn Host + 'static)>(host) };
         let frame = store.data_mut();
         frame.host = Some(HostPointer(host));
@@ -85,7 +85,7 @@ impl Frame {
         frame.stop = None;
         frame.growth = Growth::default();
         let result = body(store);
-        // Whoever waits to serve again holds nothing of what it served.
+        // A kept instance must hold nothing of its last run.
         let frame = store.data_mut();
         frame.host = None;
         frame.input = Bytes::new();
@@ -96,26 +96,26 @@ impl Frame {
         result
     }
 
-    /// Whether it keeps nothing of a run.
+    /// Returns whether the frame holds nothing of a run.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         let bytes = [&self.input, &self.output, &self.return_data];
         bytes.iter().all(|bytes| bytes.is_empty()) && self.cache.len() == 0 && self.dirty.is_empty()
     }
 
-    /// Why a host call or the host's memory ended the frame, if one of them did.
+    /// Returns why a host call or a memory growth ended the frame, if so.
     pub fn take_stop(&mut self) -> Option<Stop> {
         self.growth.failed.take().map(Stop::Fault).or_else(|| self.stop.take())
     }
 }
 
-/// Sees growth that failed.
+/// Records failed growth.
 #[derive(Default)]
 pub(in crate::wasm) struct Growth {
     failed: Option<String>,
 }
 
-/// Growth is bounded by the instrumented module; what fails beyond that fails for reasons of this machine, and must not become a result.
+/// The instrumented module bounds growth. Any other failure is due to this machine and must not become a result.
 impl ResourceLimiter for Growth {
     fn memory_growing(&mut self, _current: usize, _desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         Ok(true)

@@ -1,4 +1,4 @@
-//! One function's body: its instructions, and how large a frame it needs.
+//! Validates one function's body: its instructions, and the size of its frame.
 
 use super::limits::*;
 use super::names::describe;
@@ -85,7 +85,8 @@ impl<'a> Checker<'a> {
         if joins * u64::from(parameters + locals) > MAX_LOCALS_TIMES_JOINS {
             return Err(refuse(self, format!("{joins} branches over {} locals: too complex to compile", parameters + locals)));
         }
-        // Not bounded by `MAX_FRAME_WORDS`: what its branches and instructions are bounded by keeps it below the words of a transaction.
+        // Not bounded by `MAX_FRAME_WORDS`: the limits of branches and instructions keep it below a transaction's
+        // words.
         frame.slots = slots.total();
         frame.joins = joins as u32 + JOINS_OF_INDIRECT_CALL * indirect;
         self.frames.push(frame);

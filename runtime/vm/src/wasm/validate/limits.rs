@@ -1,27 +1,28 @@
-//! How large a module and its parts may be. The numbers are part of the protocol.
+//! Size limits of modules and their parts. The numbers are part of the protocol.
 
 use super::ValidationError;
 
 /// Bytes of an unpacked module.
 pub const MAX_MODULE_BYTES: usize = 512 * 1024;
-/// Pages of 64 KiB. Growth within it never fails.
+/// Pages of 64 KiB. Growth within this limit never fails.
 pub const MAX_MEMORY_PAGES: u32 = 128;
 /// Functions defined in the module.
 pub const MAX_FUNCTIONS: u32 = 4_096;
-/// Instructions of one function; every target of a branch table counts as one.
+/// Instructions per function; every target of a branch table counts as one.
 pub const MAX_OPERATORS: u32 = 65_536;
-/// Parameters and locals of one function.
+/// Parameters and locals per function.
 pub const MAX_LOCALS: u32 = 348;
-/// Parameters of one function type; an indirect call pays for them with its frame.
+/// Parameters per function type; an indirect call pays for them with its frame.
 pub const MAX_PARAMETERS: u32 = 64;
-/// Blocks open at once in one function.
+/// Open blocks per function.
 pub const MAX_NESTING: u32 = 512;
-/// Branches and their targets in one function. Compile time grows with the square of it.
+/// Branches and their targets per function. Compile time grows with its square.
 pub const MAX_JOINS: u32 = 4_096;
-/// What compiling an indirect call costs, in branches: its checks are branches of the machine. It does not count against [`MAX_JOINS`].
+/// Cost of compiling an indirect call, in branches: its checks are machine branches. Does not count towards
+/// [`MAX_JOINS`].
 pub const JOINS_OF_INDIRECT_CALL: u32 = 6;
-/// Locals times branches of one function. Compilers keep track of every local at every join, so the product, not the size, is what a
-/// function costs to compile.
+/// Locals times branches per function. Compilers track every local at every join, so the product determines the cost of
+/// compilation.
 pub const MAX_LOCALS_TIMES_JOINS: u64 = 400_000;
 pub const MAX_DATA_SEGMENTS: u32 = 128;
 pub const MAX_ELEMENT_SEGMENTS: u32 = 128;
@@ -29,12 +30,12 @@ pub const MAX_ELEMENT_SEGMENTS: u32 = 128;
 pub const MAX_TABLE_ENTRIES: u64 = 4_096;
 pub const MAX_EXPORTS: u32 = 1_024;
 pub const MAX_IMPORTS: u32 = 513;
-/// Fewer than elsewhere (32,768): globals are initialised one by one at every call, and compilers of contracts write three or so.
+/// Lower than the usual 32,768: every call initialises all globals, and compilers of contracts generate about three.
 pub const MAX_GLOBALS: u32 = 1_024;
 pub const MAX_TYPES: u32 = 4_096;
 /// Bytes of an import's or export's name.
 pub const MAX_NAME_BYTES: usize = 512;
-/// Words of one function's frame, without those that pay for slots: parameters, locals and operands.
+/// Words per frame for parameters, locals and operands, without the words for slots.
 pub const MAX_FRAME_WORDS: u32 = 10_240;
 
 pub(super) fn limit(what: &'static str, have: u32, limit: u32) -> Result<(), ValidationError> {

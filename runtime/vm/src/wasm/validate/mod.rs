@@ -1,19 +1,21 @@
-//! Which modules may run.
+//! Validation of modules.
 //!
-//! Two things happen here in one pass over the module: wasmparser checks that it is WebAssembly at all, and our own rules narrow that to
-//! what is deterministic, bounded and priced. A refusal names the feature or the instruction and the function it stands in, by index and,
-//! where the module has a name section, by name.
+//! One pass makes two checks: wasmparser validates the module as WebAssembly, and our own rules restrict it to
+//! deterministic, bounded and priced features. A refusal names the feature or instruction and its function, by index
+//! and, if the module has a name section, by name.
 //!
-//! What always holds for a [`Checked`] module: every instruction has a price; only `i32` and `i64` exist; one memory of at most
-//! [`MAX_MEMORY_PAGES`]; at most one table, filled once; every import is in the host-call table with its exact signature (`console` only where [`Rules`] have it); segments lie within
-//! memory and table, so instantiation cannot trap; nothing runs before the entrypoint is called.
+//! Invariants of a [`Checked`] module: every instruction has a price. Only `i32` and `i64` exist. It has one memory of
+//! at most [`MAX_MEMORY_PAGES`] and at most one table, which is initialised once. Every import is in the host-call
+//! table with its exact signature (`console` only if [`Rules`] permit it). Segments are within memory and table, so
+//! instantiation cannot trap. Nothing runs before a call of the entrypoint.
 //!
-//! The rules are part of the protocol: a module that one node accepts every node accepts. wasmparser's own checks are those of the
-//! WebAssembly specification; an upgrade of it goes through the refusal suite in `tests/`.
+//! The rules are part of the protocol: all nodes accept the same modules. wasmparser's own checks are those of the
+//! WebAssembly specification; upgrades of it must pass the refusal suite in `tests/`.
 //!
-//! Two choices that were close. The *encoding* that the reference-types proposal brought to `call_indirect` (a padded table index) is
-//! accepted, since stable rustc writes it, while every instruction and type of that proposal is refused. Functions and blocks with several
-//! results are refused: no compiler of contracts writes them, and admitting them later is possible while withdrawing them is not.
+//! Two close decisions. The *encoding* of `call_indirect` from the reference-types proposal (a padded table index) is
+//! accepted, since stable rustc generates it; every instruction and type of that proposal is refused. Functions and
+//! blocks with several results are refused: no compiler of contracts generates them, and they can be permitted later
+//! but not withdrawn.
 
 mod function;
 mod limits;
@@ -38,7 +40,7 @@ use wasmparser::{
     Parser, Payload, TableInit, TypeRef, ValType, ValidPayload, Validator, WasmFeatures,
 };
 
-/// A module that may run, with what instrumentation needs to know about it.
+/// A valid module, with data for instrumentation.
 #[derive(Clone, Debug)]
 pub struct Checked<'a> {
     pub wasm: &'a [u8],
@@ -50,38 +52,39 @@ pub struct Checked<'a> {
     pub maximum_pages: u32,
     /// One per defined function, in order.
     pub frames: Vec<Frame>,
-    /// What it was checked under.
+    /// Gas schedule of the validation.
     pub schedule: &'static Schedule,
 }
 
 impl Checked<'_> {
-    /// What making it ready to run costs at its deployment.
+    /// Returns the gas of compiling the module at its deployment.
     pub fn compile_gas(&self) -> u64 {
         self.schedule.compile_gas(self.wasm.len(), &self.frames)
     }
 }
 
-/// What one function needs.
+/// Resources of one function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub parameters: u32,
-    /// Declared locals without the parameters.
+    /// Declared locals without parameters.
     pub locals: u32,
     pub max_operands: u32,
     /// Branches and their targets.
     pub joins: u32,
     pub result: Option<ValueType>,
-    /// Neither calls nor is anything above its own frame.
+    /// True if it makes no calls, so nothing is above its frame.
     pub is_leaf: bool,
-    /// Values that a compiler may keep in stack slots of their own, beside parameters and locals; see [`slots`].
+    /// Values that may need their own stack slots, in addition to parameters and locals; see [`slots`].
     pub slots: u32,
-    /// Whether words pay for them; see [`Schedule::counts_slots`].
+    /// True if words include slots; see [`Schedule::counts_slots`].
     pub counts_slots: bool,
 }
 
 impl Frame {
-    /// Words of counted stack. Gas version 1 counts everything that can be alive at once and a fixed share for what a compiler adds, which
-    /// does not bound what a compiler makes of it. Later versions count [`Self::bounding_words`].
+    /// Returns the words of counted stack. Gas version 1 counts all values that can be alive at once and a fixed share
+    /// for the compiler's additions, which does not bound the compiled frame. Later versions count
+    /// [`Self::bounding_words`].
     pub fn words(&self) -> u32 {
         if self.counts_slots { self.bounding_words() } else { self.alive() }
     }
@@ -90,26 +93,27 @@ impl Frame {
         16 + self.parameters + self.locals + self.max_operands
     }
 
-    /// Words of [`BYTES_PER_WORD`] bytes that no compiler here exceeds.
+    /// Returns a number of words of [`BYTES_PER_WORD`] bytes that no compiler here exceeds.
     pub fn bounding_words(&self) -> u32 {
         self.alive() + self.slots.div_ceil(SLOTS_PER_WORD)
     }
 
-    /// Words that the function takes at its entry. `None`: it takes none, because it calls nothing and is small.
+    /// Returns the words that the function takes at entry; `None` if it takes none, because it makes no calls and is
+    /// small.
     pub fn counted_words(&self) -> Option<u32> {
         (!self.is_leaf || self.words() > UNCOUNTED_LEAF_WORDS).then(|| self.words())
     }
 
-    /// Bytes of native stack that no compiler here exceeds.
+    /// Returns a number of bytes of native stack that no compiler here exceeds.
     pub fn native_bytes(&self) -> u32 {
         BYTES_PER_WORD as u32 * self.bounding_words()
     }
 }
 
-/// What of the rules differs from chain to chain. It follows from the genesis, so all nodes of a chain have the same.
+/// Rules that differ between chains. They follow from the genesis, so all nodes of a chain have equal rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// A development chain: contracts may import `console`.
+    /// True on a development chain: contracts may import `console`.
     pub console: bool,
 }
 
@@ -117,17 +121,17 @@ impl Rules {
     pub const DEVELOPMENT: Self = Self { console: true };
 }
 
-/// Checks the whole module by the rules of chains that are not for development, under the latest gas version. Linear in its size.
+/// Validates a module for chains that are not for development, under the latest gas version. Linear in its size.
 pub fn check(wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
     check_by(Rules::default(), wasm)
 }
 
-/// The same by the rules of any chain.
+/// Validates a module by the rules of any chain, under the latest gas version.
 pub fn check_by(rules: Rules, wasm: &[u8]) -> Result<Checked<'_>, ValidationError> {
     check_under(gas::LATEST, rules, wasm)
 }
 
-/// The same under any gas version.
+/// Validates a module by the rules of any chain, under any gas version.
 pub fn check_under<'a>(schedule: &'static Schedule, rules: Rules, wasm: &'a [u8]) -> Result<Checked<'a>, ValidationError> {
     if wasm.len() > MAX_MODULE_BYTES {
         return Err(ValidationError::TooLarge { size: wasm.len(), limit: MAX_MODULE_BYTES });
@@ -139,7 +143,8 @@ pub fn check_under<'a>(schedule: &'static Schedule, rules: Rules, wasm: &'a [u8]
     checker.finish()
 }
 
-/// Everything rustc and clang write for contracts, and nothing more. `GC_TYPES` only lets wasmparser represent `funcref`.
+/// Features that rustc and clang generate for contracts, and nothing more. `GC_TYPES` only lets wasmparser represent
+/// `funcref`.
 fn features() -> WasmFeatures {
     WasmFeatures::MUTABLE_GLOBAL
         | WasmFeatures::SIGN_EXTENSION
@@ -150,7 +155,7 @@ fn features() -> WasmFeatures {
 
 pub(super) fn parser() -> Parser {
     let mut parser = Parser::new(0);
-    // Read more than is allowed, so that a refusal can name the instruction; the validator has the strict set.
+    // The parser accepts more than is permitted, so that a refusal can name the instruction; the validator is strict.
     parser.set_features(WasmFeatures::all());
     parser
 }
@@ -160,12 +165,12 @@ struct Checker<'a> {
     rules: Rules,
     wasm: &'a [u8],
     names: BTreeMap<u32, String>,
-    /// By type index.
+    /// First function of each type, by type index.
     first_users: BTreeMap<u32, u32>,
     validator: Validator,
     allocations: FuncValidatorAllocations,
     types: Vec<FuncType>,
-    /// Type index of every function, imported ones first.
+    /// Type index of every function; imported functions come first.
     function_types: Vec<u32>,
     imported_functions: u32,
     defined_functions: u32,
@@ -204,7 +209,7 @@ impl<'a> Checker<'a> {
         Place { index, name: self.names.get(&index).cloned() }
     }
 
-    /// Our rules first, since they speak of the contract and not of offsets; then wasmparser's.
+    /// Our rules come first, because their messages refer to the contract and not to offsets; then wasmparser's.
     fn payload(&mut self, payload: Payload<'a>) -> Result<(), ValidationError> {
         self.narrow(&payload)?;
         if let ValidPayload::Func(function, body) = self.validator.payload(&payload).map_err(malformed)? {
@@ -306,7 +311,7 @@ impl<'a> Checker<'a> {
         limit("imports", self.imported_functions, MAX_IMPORTS)
     }
 
-    /// Names the function that uses a type we refuse, or the type when no function does.
+    /// Reports a refused type: names a function that uses it, or the type itself if none does.
     fn signatures(&self) -> Result<(), ValidationError> {
         for (index, ty) in (0..).zip(&self.types) {
             let Some(reason) = refused_signature(ty) else { continue };
@@ -374,7 +379,7 @@ impl<'a> Checker<'a> {
             (MEMORY_EXPORT, _) => return Err(ValidationError::Export(MEMORY_EXPORT, "it must be the memory")),
             (ENTRYPOINT_EXPORT, ExternalKind::Func) => self.entrypoint = Some(export.index),
             (ENTRYPOINT_EXPORT, _) => return Err(ValidationError::Export(ENTRYPOINT_EXPORT, "it must be a function")),
-            // Everything else is dropped by instrumentation.
+            // Instrumentation drops all other exports.
             _ => {}
         }
         Ok(())
@@ -452,7 +457,7 @@ fn refused_signature(ty: &FuncType) -> Option<String> {
         .then(|| format!("{} parameters; at most {MAX_PARAMETERS} are allowed", ty.params().len()))
 }
 
-/// The value of an initialiser, which must be a single constant.
+/// Returns the value of an initialiser, which must be a single constant.
 fn constant(expression: &wasmparser::ConstExpr<'_>) -> Result<u64, ValidationError> {
     let mut reader = expression.get_operators_reader();
     let value = match reader.read().map_err(malformed)? {
@@ -467,7 +472,7 @@ fn constant(expression: &wasmparser::ConstExpr<'_>) -> Result<u64, ValidationErr
     Ok(value)
 }
 
-/// `Err` names the feature a refused type belongs to.
+/// An error is the name of the feature of a refused type.
 fn value_type(ty: ValType) -> Result<ValueType, &'static str> {
     match ty {
         ValType::I32 => Ok(ValueType::I32),

@@ -1,11 +1,11 @@
-//! What functions, instructions and signatures are called in refusals. Nothing here decides.
+//! Names of functions, instructions and signatures for error messages. They affect no decision.
 
 use super::{parser, wasm_type};
 use corniche_abi::ValueType;
 use std::collections::BTreeMap;
 use wasmparser::{KnownCustom, Name, Operator, Payload, TypeRef};
 
-/// Names by function index, as far as a readable name section gives them. Only for messages.
+/// Returns names by function index, if the module has a readable name section. For messages only.
 pub fn function_names(wasm: &[u8]) -> BTreeMap<u32, String> {
     let mut names = BTreeMap::new();
     for payload in parser().parse_all(wasm) {
@@ -21,12 +21,13 @@ pub fn function_names(wasm: &[u8]) -> BTreeMap<u32, String> {
     names
 }
 
-/// A name from the module, bounded and without control characters, fit for a log line.
+/// Makes a name from the module safe for a log line: bounded and without control characters.
 pub(super) fn printable(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(120).collect()
 }
 
-/// The first function of each type, as far as the module can be read: types come before the functions that use them.
+/// Returns the first function of each type, as far as the module is readable: types precede the functions that use
+/// them.
 pub(super) fn first_users(wasm: &[u8]) -> BTreeMap<u32, u32> {
     let mut users = BTreeMap::new();
     let mut functions = 0;
@@ -61,7 +62,7 @@ pub(super) fn signature_text(parameters: impl Iterator<Item = String>, result: O
     format!("({}) -> ({})", parameters.collect::<Vec<_>>().join(", "), result.unwrap_or_default())
 }
 
-/// The instruction as WebAssembly's text format writes it, and the feature it belongs to.
+/// Returns an instruction in WebAssembly's text format, and its feature.
 pub(super) fn describe(operator: &Operator<'_>) -> (String, &'static str) {
     macro_rules! table {
         ($(@$proposal:ident $operator:ident $({ $($argument:ident: $ty:ty),* })? => $visit:ident ($($arity:tt)*))*) => {

@@ -1,6 +1,6 @@
-//! Why a module may not run, in words for its developer.
+//! Reasons why a module is refused, as messages for its developer.
 
-/// Why a module may not run on this chain. The texts are what a developer sees at deployment.
+/// Why a module is refused. The developer sees the text at deployment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValidationError {
     #[error("the module has {size} bytes unpacked; at most {limit} are allowed")]
@@ -31,7 +31,7 @@ pub enum ValidationError {
     Segment(String),
 }
 
-/// A function, for people.
+/// A function, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub index: u32,

@@ -1,23 +1,24 @@
-//! How many values of a function a compiler may keep in stack slots of their own.
+//! Number of a function's values that a compiler may keep in separate stack slots.
 //!
-//! Cranelift's register allocator tries ten slots before it makes a new one, so a value that is spilled may get a slot that nothing else
-//! uses, for the whole function. The bound therefore counts values that come into being, not values alive at once:
+//! Cranelift's register allocator tries ten slots before it creates a new one. So a spilled value may get its own slot
+//! for the whole function. The bound therefore counts created values, not live values:
 //!
-//! - one for each instruction that makes a value, and more for `call_indirect`, which looks a function up on its way;
-//! - one for what instrumentation adds to a store, and to each end of a straight run;
-//! - one for each local and each place where branches join, if the local is written in between. Compilers in SSA form make a new value there.
+//! - one per instruction that produces a value, and more for `call_indirect`, which looks up a function;
+//! - one for instrumentation at each store, and one at each end of a straight run;
+//! - one for each local at each join of branches, if the local is written in between. Compilers in SSA form create a
+//!   new value there.
 //!
-//! `frame_tests` compares this with the frames of every back end.
+//! `frame_tests` compares the bound with the frames of all back ends.
 
 use super::limits::MAX_LOCALS;
 use crate::wasm::gas::{self, Class};
 use crate::wasm::instrument::ends_run;
 use wasmparser::{BlockType, Operator};
 
-/// Slots that one word of counted stack pays for. Half of what fits its native bytes.
+/// Slots per word of counted stack: half of what fits its native bytes.
 pub const SLOTS_PER_WORD: u32 = 16;
 
-/// Values that looking up a function in the table makes.
+/// Values created by looking up a function in the table.
 const LOOKUP: u32 = 5;
 const LOCAL_WORDS: usize = MAX_LOCALS as usize / 64 + 1;
 
@@ -27,7 +28,7 @@ type Locals = [u64; LOCAL_WORDS];
 #[derive(Default)]
 pub(super) struct Slots {
     total: u32,
-    /// For each open block the locals written in it, and whether it has a result.
+    /// Per open block: the locals written in it, and whether it has a result.
     open: Vec<(Locals, bool)>,
 }
 
@@ -61,7 +62,7 @@ impl Slots {
         }
     }
 
-    /// A block ends. Its own end joins branches, or its beginning does in a loop.
+    /// Ends a block. Branches join at its end, or at its start in a loop.
     fn join(&mut self) {
         let Some((written, has_result)) = self.open.pop() else { return };
         let locals: u32 = written.iter().map(|word| word.count_ones()).sum();
