@@ -7,7 +7,7 @@ corniche_testkit::suite!(MahiKit::quick);
 
 /// See [`suite::kept`].
 const KEPT: [(usize, u64); 3] = [
-    // A greeting was lost on a link that stayed up, and never repeated while others went on proposing.
+    // A greeting was lost on a link that stayed up, and was never repeated while others kept proposing.
     (10, 269),
     // P2, refusals.
     (4, 672),
