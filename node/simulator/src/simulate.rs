@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         self.network.checks.borrow_mut().offered(now, number, process, result.is_ok());
     }
 
-    // ---- looking -------------------------------------------------------------------------------------------------------
+    // ---- memory checks -------------------------------------------------------------------------------------------------
 
     fn look(&mut self) {
         let most_pooled = corniche_admission::PoolConfig::from_genesis(&self.network.genesis).max_transactions;
