@@ -94,7 +94,7 @@ impl Committee {
         self.faulty() + 1
     }
 
-    /// n − 2f: minimum number of honest validators that two quorums share.
+    /// n − 2f: minimum number of validators that two quorums share, and of honest validators in one quorum.
     pub fn overlap(&self) -> usize {
         self.size() - 2 * self.faulty()
     }
