@@ -1,14 +1,11 @@
 //! Fetches histories and bodies from peers (Y1–Y5). One holder is asked first; without a response, another one too
 //! (P15).
 //!
-//! | target | asked peers | ends |
+//! | target | asked peers | ends when |
 //! |---|---|---|
-//! | the history of the committed tip that is executed next | all that may have it, repeatedly in turn | when it is
-//! held |
-//! | the history of a tip that is certified (Y2) or executed later | its signers, one of whom is correct | when it is
-//! held, or the lane is full: its turn will come |
-//! | the body of a tip without certificate (Y4) | the leader that proposed it | when it is held, or no vote waits for
-//! it any more |
+//! | the history of the committed tip that is executed next | all that may have it, repeatedly in turn | held |
+//! | the history of a tip that is certified (Y2) or executed later | its signers, one of whom is correct | held, or the lane is full |
+//! | the body of a tip without certificate (Y4) | the leader that proposed it | held, or no vote waits for it any more |
 //!
 //! A source is asked again at once while it sends at least half of a full response, otherwise the next one is asked. So
 //! a faulty source delays a history only as long as a silent one does, once for each time it is asked. Requests to
