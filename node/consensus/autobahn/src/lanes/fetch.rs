@@ -4,7 +4,7 @@
 //! | target | asked peers | ends when |
 //! |---|---|---|
 //! | the history of the committed tip that is executed next | all that may have it, repeatedly in turn | held |
-//! | the history of a tip that is certified (Y2) or executed later | its signers, one of whom is correct | held, or the lane is full |
+//! | the history of a tip that is certified (Y2) or executed later | its signers, of which one is correct | held, or lane full |
 //! | the body of a tip without certificate (Y4) | the leader that proposed it | held, or no vote waits for it any more |
 //!
 //! A source is asked again at once while it sends at least half of a full response, otherwise the next one is asked. So
