@@ -64,7 +64,7 @@ pub enum Subject {
 
 /// With fewer records, nothing is written again.
 const FEW: usize = 64;
-/// Maximum number of records written again at once: this number, or this fraction of the needed ones.
+/// Maximum number of records written again at once: 16, or 1/16 of the needed ones if that is more.
 const COPIES: usize = 16;
 /// Number of obsolete records that may be held back, in addition to the number of needed ones.
 pub const SPARE_RECORDS: usize = 16 * FEW;
