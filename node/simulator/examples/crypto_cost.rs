@@ -1,5 +1,5 @@
-//! What `[cost]` stands for: the time of each operation of the real cryptography on this machine's one core. The defaults of the
-//! scenario file were read from here. `cargo run --release -p corniche-simulator --example crypto_cost`
+//! Source of the `[cost]` defaults: measures the time of each operation of the real cryptography on one core of this
+//! machine. `cargo run --release -p corniche-simulator --example crypto_cost`
 
 use corniche_crypto::{ConsensusKey, Domain, EthereumKey, Signed, deal_coin, recover};
 use corniche_types::{B256, Epoch};
@@ -30,7 +30,7 @@ fn main() {
     }
 }
 
-/// The best of many runs: what the operation takes when nobody disturbs it.
+/// Prints the minimum of many runs, which is the undisturbed time.
 #[expect(clippy::print_stdout, reason = "it is the result")]
 fn show<T>(name: &str, mut operation: impl FnMut() -> T) {
     let mut best = Duration::MAX;

@@ -1,4 +1,5 @@
-//! Networks that mean harm. They see every message, and nothing of a coin before it is open; they delay, and never for ever.
+//! Network adversaries. They see every message, but nothing of a coin before it opens. They delay messages, but never
+//! for ever.
 
 use crate::{
     node::{Message, Network},
@@ -10,12 +11,12 @@ use std::{
     rc::Rc,
 };
 
-/// How many rounds the asynchronous scheduler keeps its victims.
+/// Number of rounds for which the asynchronous scheduler keeps its victims.
 const VICTIM_ROUNDS: u64 = 16;
-/// How many rounds it holds a proposal back: until the votes on it are cast, for waves of up to five rounds.
+/// Number of rounds for which it holds a proposal back: until the votes on it are cast, for waves of up to five rounds.
 const VOTES_AFTER: u64 = 3;
 
-/// The adversary of a scenario.
+/// Creates the adversary of a scenario.
 pub fn of(scenario: &Scenario, network: &Rc<Network>, seed: u64) -> Option<Box<dyn Adversary<Message>>> {
     let longest = Micros(scenario.network.adversary_delay_us);
     let random = Random::new(seed).fork("adversary");
@@ -29,7 +30,7 @@ pub fn of(scenario: &Scenario, network: &Rc<Network>, seed: u64) -> Option<Box<d
     Some(Box::new(Scheduler { network: network.clone(), model, longest, random, audible, held }))
 }
 
-/// Delays everything that the newest known leaders send.
+/// Delays all messages of the newest known leaders.
 struct Leaders {
     network: Rc<Network>,
     longest: Micros,
@@ -42,27 +43,28 @@ impl Adversary<Message> for Leaders {
     }
 }
 
-/// Whom a validator hears in time.
+/// Choice of the proposals that a validator receives in time.
 #[derive(Clone, Copy)]
 enum Model {
-    /// The random network model: of each round, a validator hears the proposals of a uniformly random quorum, its own among
-    /// them, before it has proposed on top of that round.
+    /// The random network model: for each round, a validator receives the proposals of a uniformly random quorum, its
+    /// own among them, before it proposes on top of that round.
     Random,
-    /// The asynchronous scheduler: everybody hears the same quorum, and the proposals of the others, f of them for several
-    /// rounds, only when the votes on them are cast, so that they gather none. Which leaders that hurts it cannot know; more than
-    /// f it cannot silence.
+    /// The asynchronous scheduler: all validators receive the proposals of one quorum in time. The proposals of the f
+    /// others, for several rounds, arrive only after the votes on them are cast, so they get none. It cannot know which
+    /// of them are leaders, and cannot silence more than f.
     Worst,
 }
 
-/// Holds proposals back until their receiver has proposed without them, or for the longest time there is.
+/// Holds proposals back until their receiver has proposed without them, or for the maximum time.
 struct Scheduler {
     network: Rc<Network>,
     model: Model,
     longest: Micros,
     random: Random,
-    /// Whose proposals of a round a receiver hears in time. The asynchronous scheduler has one for all.
+    /// Authors whose proposals of a round a receiver gets in time. The asynchronous scheduler has one set for all
+    /// receivers.
     audible: BTreeMap<(u64, usize), BTreeSet<usize>>,
-    /// Rounds of which proposals are held, by receiver, and since when.
+    /// Rounds with held proposals, by receiver, and the time since when.
     held: BTreeMap<(usize, u64), Micros>,
 }
 
@@ -83,7 +85,7 @@ impl Adversary<Message> for Scheduler {
 }
 
 impl Scheduler {
-    /// Lets go what was held for the longest time.
+    /// Releases proposals that were held for the maximum time.
     fn give_up(&mut self, view: &mut View<'_>) {
         let late = |since: &Micros| view.now - *since >= self.longest;
         let due: Vec<_> = self.held.iter().filter(|(_, since)| late(since)).map(|(key, _)| *key).collect();
@@ -93,7 +95,7 @@ impl Scheduler {
         }
     }
 
-    /// What a validator proposed without may come now.
+    /// Releases the proposals that a validator proposed without.
     fn has_proposed(&mut self, view: &mut View<'_>, validator: usize, round: u64) {
         let below = match self.model {
             Model::Random => round,
@@ -114,7 +116,7 @@ impl Scheduler {
         if !self.audible.contains_key(&key) {
             let drawn = self.draw(view, receiver);
             self.audible.insert(key, drawn);
-            // Rounds long gone are asked for by nobody.
+            // Old rounds are not needed any more.
             while self.audible.len() > 64 * self.network.committee.size() {
                 self.audible.pop_first();
             }
@@ -122,7 +124,7 @@ impl Scheduler {
         self.audible[&key].contains(&author)
     }
 
-    /// A quorum of those that are up.
+    /// A quorum of the validators that are up.
     fn draw(&mut self, view: &View<'_>, receiver: usize) -> BTreeSet<usize> {
         let mut up: Vec<usize> = (0..self.network.committee.size()).filter(|node| (view.up)(*node)).collect();
         self.random.shuffle(&mut up);

@@ -1,14 +1,15 @@
-//! What is checked on every run, and what is measured.
+//! Checks of every run, and its measurements.
 //!
-//! Every honest node's commits and blocks are compared, as they happen, with the first ones anybody made:
-//! - **Agreement**: the same commits with the same content under the same index, the same block hash, and with it the same
-//!   state root, at the same height; also across restarts, so nothing is ever taken back.
-//! - **Integrity**: what is executed was submitted by a client, and only once.
-//! - **No loss**: what an honest node took is committed in the end. Except what only nodes took that lost their disk or are
-//!   Byzantine: nobody else ever heard of it. (Clients resubmit, so this exception is hardly ever needed.)
-//! - **Bounded memory**: pool and safety log stay within their bounds, looked at once a second.
+//! Compares the commits and blocks of every honest node, as they happen, with the first ones of any honest node:
+//! - **Agreement**: equal commits under equal indices, and equal block hashes, hence equal state roots, at equal
+//!   heights. This also holds across restarts, so nothing is ever reverted.
+//! - **Integrity**: executed transactions were submitted by a client, and are executed only once.
+//! - **No loss**: every transaction that an honest node accepted is committed in the end. The exception are
+//!   transactions accepted only by nodes that lost their disk or are Byzantine: no other node ever received them.
+//!   (Clients resubmit, so this exception is hardly ever needed.)
+//! - **Bounded memory**: pool and safety log stay within their bounds, checked once per second.
 //!
-//! Byzantine processes are not looked at.
+//! Byzantine processes are not checked.
 
 use crate::{
     engines::Sighting,
@@ -22,19 +23,19 @@ use corniche_types::{B256, Bytes, ValidatorIndex, keccak256};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Violations told in words; more are only counted.
+/// Maximum number of violations with text; further ones are only counted.
 const MOST_TOLD: usize = 100;
 
-/// See the module documentation.
+/// State of the checks.
 pub struct Checks {
     processes: Vec<Watch>,
-    /// First seen of each index, from 1.
+    /// The first commit seen for each index, from 1.
     commits: Vec<Ordered>,
-    /// First seen of each height, from 1.
+    /// The first block seen at each height, from 1.
     blocks: Vec<Agreed>,
     transactions: Vec<Watched>,
     by_hash: BTreeMap<B256, u32>,
-    /// When anybody honest last made a commit that nobody had made before.
+    /// Time of the last commit that was new to all honest nodes.
     last_commit: Micros,
     uncommitted: usize,
     duplicated: u64,
@@ -42,35 +43,35 @@ pub struct Checks {
     commit_delays: Vec<Micros>,
     violations: Vec<String>,
     violation_count: u64,
-    /// Verdicts of the honest process with the lowest number, by the rule that gave them.
+    /// Number of verdicts by rule, of the honest process with the lowest number.
     verdicts: BTreeMap<String, u64>,
 }
 
-/// One process as the checks know it.
+/// State of one process.
 struct Watch {
     identity: usize,
     honest: bool,
-    /// Lost its disk at least once.
+    /// True if it lost its disk at least once.
     forgot: bool,
     height: u64,
-    /// When it first executed each height, from 1.
+    /// Time of its first execution of each height, from 1.
     executed_at: Vec<Micros>,
-    /// When its proposals were made, by the hash of the batch.
+    /// Time of its proposals, by the hash of the batch.
     proposals: BTreeMap<B256, Micros>,
 }
 
 struct Agreed {
     hash: B256,
-    /// Clients' transactions that were executed in it.
+    /// Clients' transactions that the block executed.
     transactions: Vec<u32>,
 }
 
-/// How long a transaction took, where it was submitted.
+/// Latency of a transaction, at the node of its submission.
 struct Latency {
     number: u32,
-    /// When that node committed it. A client that turned to the node later learned of it later.
+    /// Time of the commit at that node. A client that turned to the node later learned of it later.
     committed_at: Micros,
-    /// How long the client waited.
+    /// Waiting time of the client.
     took: Micros,
 }
 
@@ -78,19 +79,19 @@ struct Latency {
 struct Watched {
     transaction: VerifiedTransaction,
     submitted_at: Micros,
-    /// The process it was last submitted to.
+    /// The process of the last submission.
     target: usize,
-    /// Processes that took it.
+    /// Processes that accepted it.
     taken_by: Vec<usize>,
-    /// When the target's engine ordered it last.
+    /// Time at which the target's engine last ordered it.
     ordered_at: Option<Micros>,
-    /// At the target.
+    /// Time of the commit at the target.
     committed_at: Option<Micros>,
     height: Option<u64>,
 }
 
 impl Checks {
-    /// `identities` by process; `honest` says which processes follow the protocol, for ever.
+    /// `identities` by process; `honest` returns true for processes that always follow the protocol.
     pub fn new(identities: &[usize], honest: impl Fn(usize) -> bool) -> Self {
         let watch = |(process, identity): (usize, &usize)| Watch {
             identity: *identity,
@@ -126,7 +127,7 @@ impl Checks {
 
     // ---- clients -------------------------------------------------------------------------------------------------------
 
-    /// A client made a transaction; its number.
+    /// A client made a transaction. Returns its number.
     pub fn submitted(&mut self, now: Micros, transaction: VerifiedTransaction) -> u32 {
         let number = u32::try_from(self.transactions.len()).expect("fewer than 2^32 transactions are submitted");
         self.by_hash.insert(transaction.hash(), number);
@@ -142,7 +143,7 @@ impl Checks {
         number
     }
 
-    /// The client turned to this process, which took the transaction or did not. It may have executed it long ago.
+    /// The client submitted to this process, which accepted the transaction or not. It may have executed it long ago.
     pub fn offered(&mut self, now: Micros, number: u32, process: usize, taken: bool) {
         let Watch { height, executed_at, .. } = &self.processes[process];
         let transaction = &mut self.transactions[number as usize];
@@ -158,7 +159,7 @@ impl Checks {
         }
     }
 
-    /// The client found nobody.
+    /// The client found no running node.
     pub fn target(&mut self, number: u32, process: usize) {
         self.transactions[number as usize].target = process;
     }
@@ -167,13 +168,13 @@ impl Checks {
         self.transactions[number as usize].transaction.clone()
     }
 
-    /// Where a transaction was submitted last, unless it is committed there.
+    /// Process of the last submission, unless the transaction is committed there.
     pub fn waits_at(&self, number: u32) -> Option<usize> {
         let transaction = &self.transactions[number as usize];
         transaction.committed_at.is_none().then_some(transaction.target)
     }
 
-    /// The client learns at `now` that its node committed a transaction, then or before.
+    /// The client learns at `now` that its node committed a transaction at `committed_at`.
     fn commit_at_target(&mut self, now: Micros, committed_at: Micros, number: u32) {
         let transaction = &mut self.transactions[number as usize];
         if transaction.committed_at.is_none() {
@@ -186,7 +187,7 @@ impl Checks {
 
     // ---- nodes ---------------------------------------------------------------------------------------------------------
 
-    /// A process' engine did something.
+    /// A process' engine proposed or ordered something.
     pub fn sighted(&mut self, process: usize, now: Micros, sighting: Sighting) {
         if !self.processes[process].honest {
             return;
@@ -242,7 +243,7 @@ impl Checks {
         let place = height as usize - 1;
         let watch = &mut self.processes[process];
         watch.height = height;
-        // Heights that come out again after a restart were committed before.
+        // Heights that are repeated after a restart were committed before.
         if watch.executed_at.len() <= place {
             watch.executed_at.resize(place + 1, now);
         }
@@ -285,7 +286,7 @@ impl Checks {
         self.blocks.push(Agreed { hash: executed.hash, transactions });
     }
 
-    /// A process stopped by itself. An honest one never has a reason to.
+    /// A process stopped by itself. An honest one never has a reason to do so.
     pub fn halted(&mut self, process: usize, reason: &str) {
         let Watch { identity, honest, .. } = self.processes[process];
         if honest {
@@ -293,21 +294,21 @@ impl Checks {
         }
     }
 
-    /// A process' disk is gone.
+    /// A process lost its disk.
     pub fn forgot(&mut self, process: usize) {
         self.processes[process].forgot = true;
         self.processes[process].height = 0;
         self.processes[process].executed_at.clear();
     }
 
-    /// A process starts again with this many blocks.
+    /// A process restarts with this many blocks.
     pub fn restarted(&mut self, process: usize, height: u64) {
         self.processes[process].height = height;
-        // What it proposed and did not see ordered, it may propose again.
+        // It may propose again what was not ordered before.
         self.processes[process].proposals.clear();
     }
 
-    /// A process sent what is never valid.
+    /// A process received a message that is never valid.
     pub fn peer_fault(&mut self, process: usize, from: usize, fault: &str) {
         if !self.processes[process].honest {
             return;
@@ -332,13 +333,13 @@ impl Checks {
     /// A process' engine decided a leader slot.
     pub fn decided(&mut self, process: usize, why: &str) {
         if self.processes.iter().position(|watch| watch.honest) == Some(process) {
-            // The first word names the rule, what follows the case.
+            // The first word names the rule; the rest describes the case.
             let rule = why.split([':', ' ']).next().unwrap_or_default();
             *self.verdicts.entry(rule.to_owned()).or_default() += 1;
         }
     }
 
-    /// How many leader slots were decided by each rule.
+    /// Number of leader slots decided by each rule.
     #[cfg(test)]
     pub fn verdicts(&self) -> &BTreeMap<String, u64> {
         &self.verdicts
@@ -348,7 +349,7 @@ impl Checks {
         self.processes.iter().filter(|watch| watch.identity == identity).all(|watch| watch.honest)
     }
 
-    /// What a process keeps must not be more than this.
+    /// Checks an upper bound of a process' memory.
     pub fn bounded(&mut self, process: usize, what: &str, found: usize, most: usize) {
         let Watch { identity, honest, .. } = self.processes[process];
         if honest && found > most {
@@ -356,9 +357,9 @@ impl Checks {
         }
     }
 
-    // ---- in the end ----------------------------------------------------------------------------------------------------
+    // ---- results -------------------------------------------------------------------------------------------------------
 
-    /// Every transaction that somebody took is in a block.
+    /// Returns true if every accepted transaction is in a block.
     pub fn all_committed(&self) -> bool {
         self.uncommitted == 0
     }
@@ -367,7 +368,7 @@ impl Checks {
         self.last_commit
     }
 
-    /// Blocks made by anybody honest.
+    /// Number of blocks made by honest nodes.
     pub fn height(&self) -> u64 {
         self.blocks.len() as u64
     }
@@ -376,17 +377,17 @@ impl Checks {
         self.processes[process].honest
     }
 
-    /// Transactions that clients offered to anybody, taken or not.
+    /// Number of transactions that clients offered, accepted or not.
     pub fn offered_count(&self) -> usize {
         self.transactions.len()
     }
 
-    /// Transactions that somebody took.
+    /// Number of transactions that a node accepted.
     pub fn taken(&self) -> u64 {
         self.transactions.iter().filter(|transaction| !transaction.taken_by.is_empty()).count() as u64
     }
 
-    /// Transactions that are committed where they were submitted.
+    /// Number of transactions committed at the node of their submission.
     pub fn committed(&self) -> u64 {
         self.latencies.len() as u64
     }
@@ -395,7 +396,7 @@ impl Checks {
         self.duplicated
     }
 
-    /// Transactions that should be committed and are not.
+    /// Number of transactions that should be committed and are not.
     pub fn lost(&self) -> u64 {
         let trusted = |process: &usize| self.processes[*process].honest && !self.processes[*process].forgot;
         let is_lost = |transaction: &&Watched| transaction.height.is_none() && transaction.taken_by.iter().any(trusted);
@@ -406,7 +407,7 @@ impl Checks {
         self.violation_count
     }
 
-    /// The first of them in words.
+    /// The first violations, as text.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
@@ -415,7 +416,7 @@ impl Checks {
         Spread::of(&mut self.latencies.iter().map(|latency| latency.took.0).collect::<Vec<_>>())
     }
 
-    /// Every committed transaction; `client` says whose each was.
+    /// All committed transactions; `client` returns the client of each.
     pub fn samples(&self, client: impl Fn(u64) -> usize) -> Vec<Sample> {
         let sample = |latency: &Latency| Sample {
             client: client(u64::from(latency.number)),
@@ -429,7 +430,7 @@ impl Checks {
         Spread::of(&mut self.commit_delays.iter().map(|delay| delay.0).collect::<Vec<_>>())
     }
 
-    /// Per second since the start, through `end`: what was committed at its submitter's node in it.
+    /// Transactions committed at their submitter's node, per second from the start through `end`.
     pub fn timeline(&self, end: Micros) -> Vec<Second> {
         let seconds = (end - Micros::START).0.div_ceil(1_000_000);
         let mut latencies = vec![Vec::new(); seconds as usize];
@@ -447,7 +448,7 @@ impl Checks {
         (0..).zip(latencies).map(second).collect()
     }
 
-    /// SHA-256 of the hashes of the transactions in the first `height` blocks, in their order.
+    /// SHA-256 of the hashes of the transactions in the first `height` blocks, in block order.
     pub fn digest(&self, height: u64) -> [u8; 32] {
         let mut hasher = Sha256::new();
         for agreed in self.blocks.iter().take(height as usize) {

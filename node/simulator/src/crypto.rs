@@ -1,8 +1,8 @@
-//! Cryptography for simulations: keyed hashes that cost almost nothing, and a meter that says what the real
-//! operations would have cost.
+//! Cryptography for simulations: keyed hashes of negligible cost, and a meter that charges the cost of the real
+//! operations.
 //!
-//! Modelled keys are no secret and sign nothing of value: they exist in this crate only, no genesis can ask for them, and the
-//! node's own binary builds its keys with [`corniche_certify::Keys::bls`].
+//! Modelled keys are not secret and sign nothing of value: they exist in this crate only, no genesis can select them,
+//! and the node's own binary builds its keys with [`corniche_certify::Keys::bls`].
 
 use crate::{report::Work, scenario::Cost};
 use corniche_autobahn as autobahn;
@@ -12,17 +12,17 @@ use corniche_mahi_mahi as mahi_mahi;
 use corniche_types::{B256, Bytes, ValidatorIndex};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What one node's keys did, and so the virtual processor time that the node owes. Its process takes it after every event.
+/// Work of one node's keys, that is, the virtual processor time it must spend. Its process takes it after every event.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Arc<Mutex<Work>>);
 
 impl Meter {
-    /// Something was signed.
+    /// Charges one signature.
     pub fn signed(&self, micros: u64) {
         self.add(Work { signed: 1, checked: 0, micros });
     }
 
-    /// So many signatures were checked, in this time together.
+    /// Charges this many signature checks, with their total time.
     pub fn checked(&self, checked: u64, micros: u64) {
         self.add(Work { signed: 0, checked, micros });
     }
@@ -36,14 +36,14 @@ impl Meter {
     }
 }
 
-/// `keys`, with every operation charged to `meter`. What they sign and accept stays the same.
+/// Wraps `keys` so that every operation is charged to `meter`. Signatures and checks stay unchanged.
 pub fn metered(keys: &Keys, cost: Cost, meter: &Meter) -> Keys {
     let committee = Arc::new(Metered { keys: keys.committee.clone(), cost, meter: meter.clone() });
     let own = keys.own.clone().map(|keys| Arc::new(Metered { keys, cost, meter: meter.clone() }) as Arc<dyn Signer>);
     Keys { committee, own }
 }
 
-/// Keys of whatever kind, with what they do charged to a meter.
+/// Keys of any kind whose operations are charged to a meter.
 pub struct Metered<K: ?Sized> {
     pub cost: Cost,
     pub meter: Meter,
@@ -94,7 +94,7 @@ impl Modelled {
         Keys { committee: Arc::new(self), own: Some(Arc::new(self)) }
     }
 
-    /// What these validators sign is a hash of the committee, the purpose, who they are and the message.
+    /// Modelled signature: a hash of the committee, the purpose, the signers and the message.
     fn hash(&self, purpose: u8, signers: impl Iterator<Item = ValidatorIndex>, message: &[u8]) -> B256 {
         let mut signed = Vec::with_capacity(256);
         signed.extend_from_slice(self.committee.as_slice());
@@ -109,7 +109,7 @@ impl Modelled {
         stretch(self.hash(purpose, std::iter::once(signer), message))
     }
 
-    /// The combined coin does not depend on whose shares it was made of.
+    /// The combined coin does not depend on the choice of shares.
     fn coin(&self, message: &[u8]) -> mahi_mahi::CoinValue {
         stretch(self.hash(COIN, std::iter::empty(), message))
     }
@@ -186,7 +186,7 @@ impl mahi_mahi::Coin for Modelled {
     }
 }
 
-/// Shares as long as the real ones: a seal is their list, like ed25519's, or one value, like a sum of BLS points.
+/// Shares of realistic length: a seal is their list, as with ed25519, or one value, as with a sum of BLS points.
 #[derive(Clone, Copy)]
 pub struct ModelledShares {
     pub keys: Modelled,
@@ -228,7 +228,7 @@ impl autobahn::Signatures for ModelledShares {
 
     fn combine(&self, shares: &[(ValidatorIndex, autobahn::Share)]) -> Option<Bytes> {
         let list = shares.iter().flat_map(|(_, share)| share.iter().copied()).collect::<Vec<u8>>();
-        // A sum has no order and no parts; a hash of the list in ascending order of signers will do.
+        // A sum has no order and no parts. It is modelled by a hash of the list in ascending order of signers.
         Some(if self.bls { stretch::<48>(corniche_crypto::digest(&list)).into() } else { list.into() })
     }
 

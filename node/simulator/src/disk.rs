@@ -1,4 +1,4 @@
-//! What a node has on disk: the safety log, the block log, certificates and the resume point.
+//! The disk of a node: the safety log, the block log, certificates and the resume point.
 
 use corniche_engine::{Resume, Ticket};
 use corniche_pipeline::{BlockSource, FollowedBlock};
@@ -6,22 +6,22 @@ use corniche_state::CommittedBlock;
 use corniche_types::{B256, Bytes, Certificate, Header, Height, wire};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// See the module documentation. The default is empty.
+/// Contents of a node's disk. The default is empty.
 #[derive(Default)]
 pub struct Disk {
     records: BTreeMap<Ticket, Bytes>,
-    /// From height 1.
+    /// Blocks from height 1.
     blocks: Vec<Arc<CommittedBlock>>,
     certificates: BTreeMap<Height, Certificate>,
     progress: Option<Resume>,
     diverged: bool,
 }
 
-/// Most records between two looks for ones that nobody keeps any more.
+/// Maximum number of new records between two removals of unused ones.
 const RECORDS_BETWEEN_LOOKS: usize = 50_000;
 
-/// The records of all nodes' safety logs, each kept once: every validator records every proposal it takes in, and fifty copies
-/// would fill gigabytes.
+/// Stores the records of all nodes' safety logs, each once. Every validator records every accepted proposal, and fifty
+/// copies would need gigabytes.
 #[derive(Default)]
 pub struct Records {
     by_hash: BTreeMap<B256, Bytes>,
@@ -29,7 +29,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// The same bytes, shared with whoever keeps them already.
+    /// Returns the shared copy of these bytes.
     pub fn share(&mut self, record: Bytes) -> Bytes {
         if self.by_hash.len() >= self.look_at {
             self.by_hash.retain(|_, record| !record.0.is_unique());
@@ -39,27 +39,27 @@ impl Records {
     }
 }
 
-/// One thing to write. What comes later is durable later.
+/// One write. Later writes become durable later.
 pub enum Write {
     Record(Ticket, Bytes),
     ReleaseBelow(Ticket),
-    /// Nothing to write; answered after all that came before.
+    /// Writes nothing; completes after all earlier writes.
     ReadSafetyLog,
     Block(Arc<CommittedBlock>),
     Certificate(Certificate),
     Progress(Resume),
-    /// The last thing a node does.
+    /// The last write of a node.
     Divergence,
 }
 
 impl Write {
-    /// About how much there is to write.
+    /// Approximate size of the write.
     pub fn bytes(&self) -> usize {
         const FRAME: usize = 32;
         FRAME
             + match self {
                 Self::Record(_, record) => record.len(),
-                // The bodies are most of it; receipts and state changes are about as much again as a body's head.
+                // Mostly transaction bodies; receipts and state changes take about as much again as a body's header.
                 Self::Block(block) => {
                     block.block.ordered.iter().map(|transaction| transaction.raw.len() + 256).sum::<usize>() + 1024
                 }
@@ -90,7 +90,7 @@ impl Disk {
         self.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect()
     }
 
-    /// How many records the engine has not released.
+    /// Number of records that the engine has not released.
     pub fn records_kept(&self) -> usize {
         self.records.len()
     }
@@ -111,20 +111,20 @@ impl Disk {
         self.certificates.values().next_back()
     }
 
-    /// Where ordering continues: after the last block, or after empty commits since.
+    /// Resume point of ordering: after the last block, or after later empty commits.
     pub fn resume(&self) -> Resume {
         let stored = self.blocks.last().map(|block| block.resume.clone()).unwrap_or_default();
         self.progress.clone().filter(|progress| progress.index > stored.index).unwrap_or(stored)
     }
 
-    /// Blocks that nobody certified yet, to be signed again.
+    /// Blocks without a certificate, to be signed again.
     pub fn uncertified(&self) -> Vec<(Height, B256)> {
         let certified = self.newest_certificate().map_or(0, |certificate| certificate.height.0 as usize);
         let rest = self.blocks.get(certified..).unwrap_or_default();
         rest.iter().map(|block| (block.block.height(), block.block.hash())).collect()
     }
 
-    /// The node found that a quorum executed another way, and will not start again.
+    /// True if the node found that a quorum executed differently. It will not start again.
     pub fn diverged(&self) -> bool {
         self.diverged
     }

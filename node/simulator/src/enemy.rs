@@ -1,7 +1,7 @@
-//! Byzantine validators: whole nodes whose words are twisted on the way out.
+//! Byzantine validators: whole nodes whose outgoing messages are altered.
 //!
-//! An enemy runs the protocol as everybody does, so it keeps up and knows what an insider knows; what leaves it is
-//! another matter. Twins and equivocators are two such nodes with one key.
+//! An enemy runs the protocol like every node, so it keeps up and has an insider's knowledge; only its outgoing
+//! messages differ. Twins and equivocators are two such nodes with one key.
 
 use crate::{
     node::{Message, Network, Parcel, validator},
@@ -12,16 +12,16 @@ use corniche_testkit::{Action, Random};
 use corniche_types::Bytes;
 use std::rc::Rc;
 
-/// What one Byzantine process does to what it sends.
+/// Behaviour of one Byzantine process.
 pub struct Enemy {
     behaviour: Behaviour,
     identity: usize,
-    /// The second process of a pair with one key.
+    /// True for the second process of a pair with one key.
     is_copy: bool,
-    /// Whom a withholder talks to.
+    /// Recipients of a withholder.
     favoured: Vec<usize>,
     random: Random,
-    /// The last message twisted and what became of it: every recipient gets the same.
+    /// The last altered message and its replacement: all recipients get the same.
     last: Option<(Rc<Parcel>, Rc<Parcel>)>,
 }
 
@@ -33,7 +33,7 @@ impl Enemy {
         Self { behaviour, identity, is_copy, favoured: others, random, last: None }
     }
 
-    /// What leaves instead of `action`.
+    /// Returns the action to perform instead of `action`.
     pub fn twist(&mut self, network: &Network, action: Action<Message>) -> Option<Action<Message>> {
         let Action::Send { to, message, bytes } = action else { return Some(action) };
         match self.behaviour {
@@ -47,7 +47,7 @@ impl Enemy {
         }
     }
 
-    /// One of the pair shows its proposals to the even half of the validators, the copy to the odd half.
+    /// The first of the pair shows its proposals to validators with even numbers, the copy to those with odd numbers.
     fn hides_from(&self, network: &Network, to: usize, message: &Message) -> bool {
         let own = message.peek(network, self.identity).is_some_and(|vertex| vertex.author == validator(self.identity));
         own && (to % 2 == 1) != self.is_copy
@@ -72,7 +72,7 @@ impl Enemy {
             (Behaviour::Garbage, PeerMessage::CertificateShare(bytes)) => {
                 Some(PeerMessage::CertificateShare(self.noise(bytes.len())))
             }
-            // Every other proposal, so that the true ones give the false ones something to hide among.
+            // Only every second proposal, so that valid and forged ones mix.
             (Behaviour::ParentForger, PeerMessage::Engine(bytes)) if self.random.once_in(2) => {
                 let me = validator(self.identity);
                 network.engines.forge_parent(&network.secrets, me, bytes, self.random.draw()).map(PeerMessage::Engine)

@@ -1,11 +1,11 @@
-//! Executing blocks, each by its node or once for all.
+//! Execution of blocks, by each node or once for all.
 //!
-//! Execution is a function of the parent and the plan. On a network of at most [`INDIVIDUAL_NODES`] nodes every node executes for
-//! itself, so that equal state roots are a finding. On a larger one, and always when the payload is none, the first node to
-//! reach a block executes it and the others take its result: what is studied there is ordering, fifty executions of one block
-//! would cost most of the time and could only show what the small networks show. A node whose parent or plan is another than
-//! the one executed, because its history is, always executes for itself. Which of the two happened cannot be seen in any
-//! result.
+//! Execution is a function of the parent and the plan. On a network of at most [`INDIVIDUAL_NODES`] nodes, every node
+//! executes blocks itself, so that equal state roots prove something. On a larger one, and always when the payload is
+//! none, the first node to reach a block executes it, and the others take its result. Large networks are for the study
+//! of ordering: fifty executions of one block would take most of the time, and show nothing beyond the small networks.
+//! A node whose history, and so parent or plan, differs from the executed one always executes for itself. No result
+//! depends on the choice.
 
 use crate::scenario::Payload;
 use corniche_crypto::VerifiedTransaction;
@@ -18,10 +18,10 @@ use corniche_types::{
 use corniche_vm::Vm;
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
 
-/// Most nodes that each execute for themselves.
+/// Maximum size of a network in which each node executes for itself.
 pub const INDIVIDUAL_NODES: usize = 10;
 
-/// What all nodes of a network execute with.
+/// Execution resources shared by all nodes of a network.
 pub struct Executors {
     genesis: Arc<Genesis>,
     genesis_changes: Changes,
@@ -33,7 +33,7 @@ pub struct Executors {
     shared: Option<RefCell<Lineage>>,
 }
 
-/// One chain of executed blocks, of which each plan is executed once.
+/// One chain of executed blocks; each plan is executed once.
 struct Lineage {
     stage: ExecutionStage,
     head: B256,
@@ -56,12 +56,12 @@ impl Executors {
         Rc::new(executors)
     }
 
-    /// Remembers a transaction whose signature is known to be good.
+    /// Caches a transaction whose signature is valid.
     pub fn know(&self, transaction: &VerifiedTransaction) {
         self.checked.borrow_mut().insert(transaction.hash(), transaction.clone());
     }
 
-    /// What [`corniche_executor::verify_ordered`] says, each signature looked at once.
+    /// Same as [`corniche_executor::verify_ordered`], but checks each signature only once.
     fn verify(&self, ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Result<VerifiedTransaction, SkipReason>> {
         let verify = |raw: &Bytes| match self.checked.borrow().get(&keccak256(raw)) {
             Some(known) => Ok(known.clone()),
@@ -78,7 +78,7 @@ impl Executors {
         }
     }
 
-    /// The state after these blocks.
+    /// Returns the state after these blocks.
     pub fn state(&self, blocks: &[Arc<CommittedBlock>]) -> State {
         let state = State::default();
         state.apply(Height(0), &self.genesis_changes);
@@ -114,10 +114,10 @@ pub struct Executor {
     executors: Rc<Executors>,
     state: State,
     head: B256,
-    /// What was executed since the start and on the disk before: for executing alone later.
+    /// Blocks executed since the start and blocks from the disk, in case it must later execute for itself.
     blocks: Vec<Arc<CommittedBlock>>,
     own: Option<ExecutionStage>,
-    /// Executes wrongly from now on: for tests of the checks.
+    /// Executes wrongly from now on, to test the checks.
     #[cfg(test)]
     pub tampered: bool,
 }
@@ -168,7 +168,7 @@ impl Executor {
 }
 
 impl Lineage {
-    /// The result of `plan` on top of `parent`, if that is in this history.
+    /// Returns the result of `plan` on top of `parent`, if they belong to this history.
     fn execute(&mut self, executors: &Executors, parent: B256, plan: &BlockPlan) -> Option<Executed> {
         if let Some((known, executed)) = self.blocks.get(&parent) {
             return (known == plan).then(|| executed.clone());
@@ -183,7 +183,7 @@ impl Lineage {
     }
 }
 
-/// Runs no transaction: checks nonces and counts them up, so that pools move on.
+/// Runs no transaction: only checks and increments nonces, so that pools progress.
 fn count_only(view: &dyn StateView, candidates: &[Candidate]) -> BlockOutput {
     let mut changes = Changes::default();
     let mut receipts = Vec::with_capacity(candidates.len());

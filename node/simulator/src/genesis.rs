@@ -1,4 +1,4 @@
-//! The genesis of a simulated network, and its validators' secrets. All of it is a function of the scenario and the seed.
+//! The genesis of a simulated network, and its validators' secrets. Both are functions of the scenario and the seed.
 
 use crate::{
     load::Sender,
@@ -11,12 +11,12 @@ use corniche_types::{
 };
 use std::collections::BTreeMap;
 
-/// No other chain's.
+/// A chain id that no other chain uses.
 pub const CHAIN_ID: u64 = 0xC0_4E1C;
-/// More than all transactions of a block can declare: bytes bound blocks here.
+/// More than all transactions of a block can declare, so only bytes limit blocks.
 const GAS_LIMIT: u64 = 1 << 40;
 
-/// What the validators sign with.
+/// Signing keys of the validators.
 pub enum Secrets {
     Modelled,
     Real { validators: Vec<ValidatorSecrets> },
@@ -28,7 +28,7 @@ pub struct ValidatorSecrets {
     pub coin: CoinSecretShare,
 }
 
-/// Makes the genesis, with these accounts besides those of `senders`.
+/// Creates the genesis, with these accounts in addition to those of `senders`.
 pub fn make(
     scenario: &Scenario,
     seed: u64,
@@ -45,13 +45,13 @@ pub fn make(
         chain_id: CHAIN_ID,
         currency: "SIM".into(),
         timestamp_ms: TimestampMs(0),
-        // One block for each commit with transactions, so that the time of a commit is seen as it is.
+        // One block per commit with transactions, so that block times equal commit times.
         block_ms: 0,
         block_gas_limit: GAS_LIMIT,
         batch_bytes,
         batch_gas: GAS_LIMIT,
         epoch_blocks: 1_000_000_000,
-        // Never above the target, so the fee stays at its floor.
+        // Usage never exceeds the target, so the fee stays at its minimum.
         fees: FeeRules { initial_base_fee: 1, target_gas_per_second: GAS_LIMIT },
         engine: EngineConfig { name: scenario.engine.clone(), parameters },
         validators: (0..scenario.nodes).map(|index| placeholder(seed, index)).collect(),
@@ -66,8 +66,8 @@ pub fn make(
     (genesis, secrets)
 }
 
-/// A validator without real keys. The seed is in its names, and so in the hash of the committee and all that depends on it, the
-/// modelled coins for instance.
+/// A validator without real keys. Its names contain the seed, and so do the hash of the committee and everything
+/// derived from it, such as the modelled coins.
 fn placeholder(seed: u64, index: usize) -> ValidatorInfo {
     let name = |purpose: &str| digest(format!("{seed} {purpose} {index}").as_bytes());
     ValidatorInfo {
@@ -79,7 +79,7 @@ fn placeholder(seed: u64, index: usize) -> ValidatorInfo {
     }
 }
 
-/// A node's name in the network.
+/// Network key of a node.
 pub fn node_key(index: usize) -> [u8; 32] {
     B256::left_padding_from(&(index as u64 + 1).to_be_bytes()).0
 }

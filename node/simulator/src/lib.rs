@@ -3,12 +3,12 @@
 //! ```text
 //! scenario file ─parse─▶ Scenario ─simulate(seed)─▶ Report ─▶ JSON, exit code
 //! ```
-//! A `node` is the pipeline of `corniche node` with its verification, execution and disk as a process of the testkit's world;
-//! `load` are its clients, `checks` watches every honest node at every step. Everything is a function of the scenario and the
-//! seed: integers, ordered maps, no clock, no thread.
+//! A `node` is the pipeline of `corniche node` with its verification, execution and disk, as a process of the testkit's
+//! world. `load` contains its clients; `checks` checks every honest node at every step. Everything is a function of the
+//! scenario and the seed: integers, ordered maps, no clock, no thread.
 //!
-//! What is modelled, and how it differs from real machines, is said where it is done: `crypto` (what signatures cost),
-//! `execution` (when executing is shared), `node` (threads), `disk` (what a power cut leaves).
+//! The following modules describe their models and the differences from real machines: `crypto` (cost of signatures),
+//! `execution` (shared execution), `node` (threads), `disk` (power cuts).
 
 mod adversary;
 mod checks;

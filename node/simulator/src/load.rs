@@ -1,9 +1,9 @@
-//! Open-loop clients: each validator has its own, and all of them together submit at a fixed rate.
+//! Open-loop clients: each validator has its own, and together they submit at a fixed rate.
 //!
-//! A client signs real transactions with keys derived from the seed, from many senders, so that nonces hardly ever make one
-//! transaction wait for another. It submits to its validator; when that is down, which a client notices at once, to the next
-//! one that is up. A transaction that was taken, or refused for now, and is not committed there after
-//! `patience` goes to the next one as well (the specification's M18); executed it is once all the same.
+//! A client signs real transactions with keys derived from the seed. It uses many senders, so that nonces hardly ever
+//! make one transaction wait for another. It submits to its validator; if that is down, which a client notices at once,
+//! to the next one that is up. A transaction that was accepted, or rejected for now, and is not committed there after
+//! `patience` goes to the next one as well (M18 of the specification); it is still executed only once.
 
 use crate::{
     genesis::CHAIN_ID,
@@ -15,13 +15,13 @@ use corniche_testkit::{Micros, Random};
 use corniche_types::{Address, Bytes, Transaction, TxKind, U256};
 use std::collections::VecDeque;
 
-/// A sender's next transaction comes this long after its last one, if there are senders enough.
+/// Minimum time between two transactions of one sender, if there are enough senders.
 const SENDER_RESTS: Micros = Micros::from_seconds(4);
-/// Most senders of a network: every node's state holds an account for each.
+/// Maximum number of senders in a network: every node's state holds an account for each.
 const MOST_SENDERS: u64 = 4_096;
-/// A signed transaction of ours without call data is about this long.
+/// Approximate size of one of our signed transactions without call data.
 const BARE_BYTES: usize = 118;
-/// Where the contract of a contract payload lives.
+/// Address of the contract that contract payloads call.
 pub const CONTRACT: Address = Address::repeat_byte(0xc0);
 
 /// An account that sends transactions.
@@ -48,21 +48,21 @@ impl Sender {
 pub struct Clients {
     load: scenario::Load,
     nodes: u64,
-    /// Those of the first node are 0, n, 2n, …, those of the next one 1, n + 1, and so on.
+    /// Senders of the first node are 0, n, 2n, …, those of the next one 1, n + 1, and so on.
     pub senders: Vec<Sender>,
     random: Random,
     next: u64,
-    /// When the next transaction is submitted: drawn anew for each.
+    /// Time of the next submission; drawn for each transaction.
     next_at: Micros,
-    /// Submitted, and looked at again then.
+    /// Submitted transactions, and the time of the next check of each.
     waiting: VecDeque<(Micros, u32)>,
 }
 
-/// What a client does next.
+/// The next step of a client.
 pub enum Turn {
     /// Submits a new transaction to the node of this index.
     Submit(usize),
-    /// Looks whether this one was committed.
+    /// Checks whether this transaction was committed.
     Look(u32),
 }
 
@@ -84,8 +84,8 @@ impl Clients {
         clients
     }
 
-    /// Transaction i comes at a random moment of its own interval, so that clients do not keep step
-    /// with rounds.
+    /// Transaction i is submitted at a random time within its own interval, so that clients do not synchronise with
+    /// rounds.
     fn draw(&mut self) {
         self.next_at = if self.next < self.load.count() {
             let (start, end) = (self.load.at_us(self.next), self.load.at_us(self.next + 1).min(self.load.stop_us));
@@ -95,17 +95,17 @@ impl Clients {
         };
     }
 
-    /// Whose client makes transaction `number`.
+    /// Index of the client that makes transaction `number`.
     pub fn client(&self, number: u64) -> usize {
         ((self.load.first_node as u64 + number) % self.nodes) as usize
     }
 
-    /// When there is something to do; [`Micros::NEVER`] when no more.
+    /// Time of the next turn; [`Micros::NEVER`] if no turn is left.
     pub fn next_at(&self) -> Micros {
         self.waiting.front().map_or(Micros::NEVER, |(at, _)| *at).min(self.next_at)
     }
 
-    /// What is to be done at `now`, if anything.
+    /// Returns the turn that is due at `now`, if any.
     pub fn turn(&mut self, now: Micros) -> Option<Turn> {
         if let Some((_, number)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
             return Some(Turn::Look(number));
@@ -147,7 +147,7 @@ impl Clients {
         VerifiedTransaction::verify(transaction, CHAIN_ID).expect("signed here")
     }
 
-    /// Transaction `number` was submitted, and is looked at again in a while.
+    /// Schedules a check of transaction `number`, which was submitted now.
     pub fn wait_for(&mut self, now: Micros, number: u32) {
         self.waiting.push_back((now + Micros(self.load.patience_us), number));
     }

@@ -1,10 +1,10 @@
 //! A whole node as a process of the testkit: a pipeline with its verification, execution and disk.
 //!
-//! It is what `corniche node` is, without threads: the same [`Pipeline`] gets the same inputs for the same outputs. What the
-//! node's rim does on other threads happens at once here and costs virtual time where that matters: signatures are charged to
-//! the node's processor ([`Meter`]), writes take the disk's time, and everything that is written while a write is under way goes
-//! into the next one (group commit). Messages are encoded once and checked once, however many receive them: checking is a
-//! function of the sender and the bytes.
+//! It corresponds to `corniche node`, without threads: the same [`Pipeline`] gets the same inputs for the same outputs.
+//! Work that the node does on other threads happens immediately here, and costs virtual time where that matters.
+//! Signatures are charged to the node's processor ([`Meter`]). Writes take the disk's time, and writes requested during
+//! a write are grouped into the next one (group commit). Messages are encoded once and checked once for all recipients:
+//! a check is a function of the sender and the bytes.
 
 use crate::{
     checks::Checks,
@@ -32,10 +32,10 @@ use std::{
     sync::Arc,
 };
 
-/// States that stay readable below the newest: a node's default. Nothing here asks for an older one.
+/// Number of readable states below the newest; the default of a node. Nothing here reads an older one.
 const RECENT_STATES: u64 = 256;
 
-/// What all nodes of one simulated network share.
+/// Data shared by all nodes of one simulated network.
 pub struct Network {
     pub genesis: Arc<Genesis>,
     pub committee: Committee,
@@ -46,18 +46,19 @@ pub struct Network {
     pub executors: Rc<Executors>,
     pub checks: RefCell<Checks>,
     pub records: RefCell<Records>,
-    /// What all nodes together spent on ordering and on certificates.
+    /// Total cost of all nodes for ordering and for certificates.
     pub spent: RefCell<[Spent; 2]>,
-    /// The newest round whose leaders anybody honest knows, and who they are; where leaders take turns, who proposed last.
+    /// The newest round whose leaders an honest node knows, and these leaders. If leaders take turns, the last
+    /// proposer.
     pub elected: RefCell<(u64, Vec<ValidatorIndex>)>,
-    /// Told what honest nodes' engines do.
+    /// Receives the trace events of honest nodes' engines.
     pub observer: Option<RefCell<Observer>>,
 }
 
-/// Called with virtual time, the node and the event.
+/// Called with the virtual time, the node and the event.
 pub type Observer = Box<dyn FnMut(Micros, usize, &TraceEvent)>;
 
-/// What nodes say to each other. Recipients share one.
+/// Messages between nodes. All recipients share one copy.
 #[derive(Clone)]
 pub enum Message {
     Peer(Rc<Parcel>),
@@ -65,19 +66,19 @@ pub enum Message {
     Answer(Rc<Response>),
 }
 
-/// A message as its recipients share it.
+/// A message shared by its recipients.
 pub struct Parcel {
     message: PeerMessage,
-    /// On the wire.
+    /// Size on the wire.
     bytes: usize,
-    /// What the engine's verifier says of it, and what keys do for that.
+    /// Result of the engine's verifier, and the work of the keys for it.
     checked: OnceCell<(Result<Verified, PeerFault>, Work)>,
 }
 
 impl Parcel {
     pub fn new(message: PeerMessage) -> Rc<Self> {
         let bytes = match &message {
-            // A version, a tag and a length around the content; the content is large, and already encoded.
+            // A version, a tag and a length around the content. The content is large and already encoded.
             PeerMessage::Engine(bytes) | PeerMessage::CertificateShare(bytes) => bytes.len() + 6,
             message => message.encode().len(),
         };
@@ -88,7 +89,7 @@ impl Parcel {
         &self.message
     }
 
-    /// Sent once, to one recipient.
+    /// Counts one message to one recipient.
     fn count(&self, [ordering, certificates]: &mut [Spent; 2]) {
         let spent = match &self.message {
             PeerMessage::Engine(_) => ordering,
@@ -105,7 +106,7 @@ impl Parcel {
 }
 
 impl Message {
-    /// The proposal in a message, for adversaries.
+    /// Returns the proposal in a message, for adversaries.
     pub fn peek(&self, network: &Network, from: usize) -> Option<VertexId> {
         let Self::Peer(parcel) = self else { return None };
         let PeerMessage::Engine(bytes) = &parcel.message else { return None };
@@ -118,7 +119,7 @@ pub fn validator(index: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(index).expect("a scenario has at most 1000 nodes"))
 }
 
-/// Which validator a node key belongs to.
+/// Returns the validator of a node key.
 fn identity_of(key: &NodeKey) -> usize {
     let [.., high, low] = *key;
     usize::from(u16::from_be_bytes([high, low])) - 1
@@ -127,52 +128,52 @@ fn identity_of(key: &NodeKey) -> usize {
 /// A running node.
 pub struct NodeProcess {
     network: Rc<Network>,
-    /// Which process this is.
+    /// Number of this process.
     process: usize,
     pipeline: Pipeline,
     executor: Executor,
-    /// What the engine's keys did.
+    /// Work of the engine's keys.
     meter: Meter,
-    /// What those for certificates did.
+    /// Work of the certificate keys.
     certificate_meter: Meter,
-    /// What finding the senders of transactions took since the last look, µs.
+    /// Time for recovering senders of transactions since it was last taken, µs.
     recovering_us: u64,
     sightings: Sightings,
     disk: Disk,
-    /// Being executed, each with when it is done.
+    /// Plans being executed, each with its completion time.
     executing: VecDeque<(Micros, Plan)>,
     execute_longer: Micros,
     write_longer: Micros,
-    /// When the next write of a slow disk begins.
+    /// Start of the next write on a slow disk.
     write_at: Option<Micros>,
-    /// Being written, under this number.
+    /// The write in progress, with its number.
     writing: (u64, Vec<Write>),
-    /// Goes into the next write.
+    /// Writes for the next group.
     waiting: Vec<Write>,
-    /// The last parcel sent: its other recipients get the same one.
+    /// The last parcel sent; its other recipients get the same one.
     last_parcel: Option<Rc<Parcel>>,
     actions: VecDeque<Action<Message>>,
-    /// Stopped by itself; the reason is with the checks.
+    /// True if the node stopped by itself; the checks have the reason.
     halted: bool,
-    /// Decides what a power cut leaves of unsynced writes.
+    /// Decides which unsynced writes survive a power cut.
     random: Random,
-    /// A Byzantine validator's, and from when on.
+    /// Behaviour of a Byzantine validator, and its start time.
     enemy: Option<(Micros, Enemy)>,
     now: Micros,
 }
 
-/// Which node to start.
+/// Arguments for starting a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Role {
     pub process: usize,
     /// The validator it plays.
     pub identity: usize,
-    /// What it does, and from when on, if it is Byzantine.
+    /// Byzantine behaviour and its start time, if any.
     pub behaviour: Option<(Behaviour, Micros)>,
 }
 
 impl NodeProcess {
-    /// Starts from what is on disk, as `corniche node` does.
+    /// Starts from the contents of the disk, as `corniche node` does.
     pub fn start(network: &Rc<Network>, role: Role, disk: Disk, now: Micros, seed: u64) -> Self {
         let Role { process, identity, behaviour } = role;
         let random = Random::new(seed);
@@ -209,7 +210,7 @@ impl NodeProcess {
             head,
             pool: PoolConfig::from_genesis(&network.genesis),
             recent_states: RECENT_STATES,
-            // Clients choose who proposes, as in the papers that are measured here.
+            // Clients choose the proposer, as in the papers measured here.
             rotation: None,
             dev: None,
             now: now.timestamp(),
@@ -241,7 +242,7 @@ impl NodeProcess {
         node
     }
 
-    /// A client hands in a transaction.
+    /// Submits a client's transaction.
     pub fn submit(&mut self, now: Micros, transaction: VerifiedTransaction) -> Result<(), Refusal> {
         self.recovering_us += self.network.cost.recover_us;
         self.pipeline.handle(now.timestamp(), Input::Submit { transaction, from: None, reply: Some(0) });
@@ -261,12 +262,12 @@ impl NodeProcess {
         self.executor.tampered = true;
     }
 
-    /// What the engine holds in memory.
+    /// Number of items that the engine holds in memory.
     pub fn held(&self) -> usize {
         self.sightings.footprint()
     }
 
-    /// Transactions in the pool.
+    /// Number of transactions in the pool.
     pub fn pooled(&self) -> usize {
         self.pipeline.pool().ready_len() + self.pipeline.pool().queued_len()
     }
@@ -295,7 +296,7 @@ impl NodeProcess {
                 PeerMessage::CertificateShare(bytes) => {
                     self.apply(now, Input::CertificateShare { from: validator(from), bytes: bytes.clone() });
                 }
-                // As the rim does: what is not newer is not looked at.
+                // Same as in a node: certificates that are not newer are ignored.
                 PeerMessage::Certificate(certificate) if certificate.height <= self.pipeline.certified_height() => {}
                 PeerMessage::Certificate(certificate) => match self.pipeline.certificate_verifier().verify(certificate.clone())
                 {
@@ -314,14 +315,14 @@ impl NodeProcess {
         }
     }
 
-    /// Answers a follower from what is durable.
+    /// Responds to a follower from durable data.
     fn answer(&mut self, to: usize, request: Request) {
         let response = answer(request, &self.disk);
         let bytes = wire::encode(&response).len();
         self.actions.push_back(Action::Send { to, message: Message::Answer(Rc::new(response)), bytes });
     }
 
-    /// Does what the pipeline asks, until it asks for nothing; gives the answer to a submission if there was one.
+    /// Processes all outputs of the pipeline. Returns the result of a submission, if there was one.
     fn carry_out(&mut self, now: Micros) -> Option<Result<(), Refusal>> {
         let mut submitted = None;
         self.note_sightings(now);
@@ -374,7 +375,7 @@ impl NodeProcess {
         submitted
     }
 
-    /// Executes what had its time.
+    /// Executes the plans that are due.
     fn execute_due(&mut self, now: Micros) {
         while let Some((_, plan)) = self.executing.pop_front_if(|(until, _)| *until <= now) {
             let executed = self.executor.execute(plan.block);
@@ -384,10 +385,10 @@ impl NodeProcess {
         }
     }
 
-    /// From now on a block takes so much longer to execute, and a write to be durable.
+    /// From now on, blocks take this much longer to execute and writes to become durable.
     pub fn slow_down(&mut self, now: Micros, execute: Micros, write: Micros) {
         (self.execute_longer, self.write_longer) = (execute, write);
-        // What is under way is done at the new speed.
+        // Work in progress continues at the new speed.
         let mut until = now;
         for (due, _) in &mut self.executing {
             until += execute;
@@ -398,7 +399,7 @@ impl NodeProcess {
         self.carry_out(now);
     }
 
-    /// What the processor owes, which goes into the network's books.
+    /// Returns the pending processor time, and adds the work to the network's totals.
     fn work(&mut self) -> Micros {
         let works = [self.meter.take(), self.certificate_meter.take()];
         let mut books = self.network.spent.borrow_mut();
@@ -420,7 +421,7 @@ impl NodeProcess {
                     *elected = (round, leaders);
                 }
             }
-            // Where leaders take turns, the newest is who proposed last.
+            // If leaders take turns, the newest leader is the last proposer.
             TraceEvent::Note { name, .. } if name == "prepare" => {
                 self.network.elected.borrow_mut().1 = vec![validator(self.process)];
             }
@@ -439,7 +440,7 @@ impl NodeProcess {
         let same = |parcel: &&Rc<Parcel>| match (&parcel.message, &message) {
             (PeerMessage::Engine(one), PeerMessage::Engine(other))
             | (PeerMessage::CertificateShare(one), PeerMessage::CertificateShare(other)) => {
-                // The parcel keeps its bytes alive, so the same place means the same bytes.
+                // The parcel keeps its bytes alive, so equal addresses mean equal bytes.
                 one.as_ptr() == other.as_ptr() && one.len() == other.len()
             }
             (PeerMessage::Certificate(one), PeerMessage::Certificate(other)) => one == other,
@@ -469,7 +470,7 @@ impl NodeProcess {
         self.actions.push_back(Action::Write { id: *number, bytes });
     }
 
-    /// A group is durable: tells the pipeline, tickets first, as the node's writer does.
+    /// A group is durable: notifies the pipeline, tickets first, as the node's writer does.
     fn written(&mut self, now: Micros) {
         let (mut appended, mut read) = (None, false);
         let mut tickets = Vec::new();
@@ -482,7 +483,7 @@ impl NodeProcess {
             }
             self.disk.apply(write);
         }
-        // The next group may already start with what these answers lead to.
+        // The outputs of these inputs may already start the next group.
         tickets.into_iter().for_each(|ticket| self.pipeline.handle(now.timestamp(), Input::Durable(ticket)));
         if let Some(height) = appended {
             self.pipeline.handle(now.timestamp(), Input::Appended(height));
@@ -541,7 +542,7 @@ impl Process for NodeProcess {
         [pipeline, executed, self.write_at].into_iter().flatten().min().filter(|_| !self.halted)
     }
 
-    /// What was reported written is there; of the rest a prefix, in the order of writing.
+    /// All completed writes survive, and a random prefix of the others, in writing order.
     fn power_off(mut self) -> Disk {
         let unsynced: Vec<Write> = self.writing.1.into_iter().chain(self.waiting).collect();
         let survive = self.random.below(unsynced.len() as u64 + 1) as usize;

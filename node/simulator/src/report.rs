@@ -1,20 +1,20 @@
-//! What came of a run, and its JSON.
+//! The result of a run, and its JSON.
 
 use serde::Serialize;
 use std::{fmt::Write, ops::AddAssign};
 
-/// What came of a run. Times are µs; the JSON's fractions are rounded to thousandths from these integers, so the same run gives
-/// the same text on every machine.
+/// The result of a run. Times are in µs. Fractions in the JSON are rounded to thousandths from these integers, so equal
+/// runs give equal text on every machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub engine: String,
     pub nodes: usize,
     pub seed: u64,
-    /// Virtual time that passed, µs.
+    /// Virtual time of the run, µs.
     pub virtual_us: u64,
     /// Transactions that a node accepted.
     pub submitted: u64,
-    /// Of these, those that are committed at the node they were submitted to.
+    /// Number of these that are committed at the node of their submission.
     pub committed: u64,
     /// Accepted by a node that is honest and up at the end, and not committed by then.
     pub lost: u64,
@@ -30,16 +30,16 @@ pub struct Report {
     pub messages: u64,
     /// Bytes that all nodes sent.
     pub bytes: u64,
-    /// Of these, what agreeing on an order took.
+    /// Share of ordering.
     pub ordering: Spent,
-    /// What certifying the blocks took.
+    /// Share of certificates.
     pub certificates: Spent,
     /// Every committed transaction, in the order of commits. Not in the JSON.
     pub transactions: Vec<Sample>,
     /// One entry for each second of the run, the last may be a part.
     pub timeline: Vec<Second>,
     pub verdict: Verdict,
-    /// How often a promise was broken.
+    /// Number of violated guarantees.
     pub violation_count: u64,
     /// The first hundred of them, one sentence each.
     pub violations: Vec<String>,
@@ -50,16 +50,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// The result as machines get it: one object with the keys of the design, in its order.
+    /// The result for machines: one object with the documented keys, in their order.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(&Json::new(self)).expect("numbers, words and lists are JSON")
     }
 
-    /// The result as people get it.
+    /// The result for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
-            // Writing into a string does not fail.
+            // Writes to a string cannot fail.
             let _ = writeln!(text, "{name:<16}{value}");
         };
         line("verdict", format!("{}, {} safety violations", self.verdict.word(), self.violation_count));
@@ -100,23 +100,23 @@ impl Report {
     }
 }
 
-/// What one purpose took at all nodes together.
+/// Total cost of one purpose at all nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Sent, once for each recipient.
+    /// Sent messages, once per recipient.
     pub messages: u64,
     pub bytes: u64,
     pub work: Work,
 }
 
-/// What keys did.
+/// Work of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Signatures and shares that were made.
+    /// Signatures and shares made.
     pub signed: u64,
-    /// Signatures, shares and sums that were checked.
+    /// Signatures, shares and sums checked.
     pub checked: u64,
-    /// Processor time that it took, µs.
+    /// Processor time for it, µs.
     pub micros: u64,
 }
 
@@ -131,7 +131,7 @@ impl AddAssign for Work {
 /// One committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The node whose client made it.
+    /// The node of its client.
     pub client: usize,
     /// Since the start of the run, µs.
     pub submitted_us: u64,
@@ -142,16 +142,16 @@ pub struct Sample {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No promise was broken and everything accepted was committed.
+    /// No guarantee was violated and everything accepted was committed.
     Pass,
-    /// No promise was broken, but the network stood still or left accepted transactions uncommitted.
+    /// No guarantee was violated, but the network stalled or left accepted transactions uncommitted.
     NoProgress,
-    /// A safety promise was broken.
+    /// A safety guarantee was violated.
     Diverged,
 }
 
 impl Verdict {
-    /// As the JSON has it.
+    /// Word in the JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -172,8 +172,9 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these samples, which it sorts; `None` if there is none. A percentile is the smallest sample that at least that share of
-    /// the samples do not exceed; the mean is rounded to the nearest integer.
+    /// Computes the spread of these samples, which it sorts; `None` if there are no samples. A percentile is the
+    /// smallest sample that at least that share of the samples does not exceed. The mean is rounded to the nearest
+    /// integer.
     pub fn of(samples: &mut [u64]) -> Option<Self> {
         samples.sort_unstable();
         let max = *samples.last()?;
@@ -195,7 +196,7 @@ pub struct Second {
     pub second: u64,
     /// Transactions committed at their submitter's node in this second.
     pub committed: u64,
-    /// Of their latencies, µs.
+    /// Median latency of these transactions, µs.
     pub p50_us: Option<u64>,
     pub max_us: Option<u64>,
 }
@@ -225,7 +226,7 @@ struct Json<'r> {
     digest: String,
 }
 
-/// All `null` when nothing was committed: what never happened is not fast.
+/// All `null` if nothing was committed.
 #[derive(Serialize)]
 struct JsonSpread {
     mean: Option<f64>,
@@ -305,18 +306,18 @@ impl JsonSecond {
     }
 }
 
-/// A total per count in thousandths, rounded to the nearest; 0 of nothing.
+/// `total` per `count` in thousandths, rounded to the nearest; 0 if `count` is 0.
 fn thousandths(total: u64, count: u64) -> u64 {
     let scaled = u128::from(total) * 1_000 + u128::from(count) / 2;
     u64::try_from(scaled.checked_div(u128::from(count)).unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
-/// Thousandths as a JSON number. The nearest double of a decimal prints as that decimal, on every machine.
+/// Thousandths as a JSON number. The nearest double of a decimal prints as that decimal on every machine.
 fn number(thousandths: u64) -> f64 {
     thousandths as f64 / 1_000.0
 }
 
-/// Thousandths as people read them.
+/// Thousandths for people.
 fn decimal(thousandths: u64) -> String {
     format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000)
 }

@@ -1,4 +1,4 @@
-//! When what goes wrong.
+//! The schedule of a scenario's faults.
 
 use crate::{
     node::Role,
@@ -7,7 +7,7 @@ use crate::{
 use corniche_testkit::{Links, Micros};
 use std::collections::VecDeque;
 
-/// Something that happens to the network.
+/// A change of the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Crash(usize),
@@ -15,19 +15,19 @@ pub enum Change {
     Restart(usize),
     Partition(Vec<Vec<usize>>),
     Heal,
-    /// Delays and losses of links begin or end: they are set anew.
+    /// Delays and losses of links begin or end: all links are set again.
     Links,
-    /// Nodes become slow or fast: all are set anew.
+    /// Nodes become slow or fast: all speeds are set again.
     Speeds,
 }
 
-/// The changes to come.
+/// The future changes.
 pub struct Schedule(VecDeque<(Micros, Change)>);
 
 impl Schedule {
     pub fn new(scenario: &Scenario, roles: &[Role]) -> Self {
         let mut changes: Vec<(u64, Change)> = scenario.faults.iter().flat_map(|fault| changes(fault, roles)).collect();
-        // Of one moment, what ends goes first and then the order of the file.
+        // Within one instant, changes that end a fault come first, then file order.
         changes.sort_by_key(|(at, change)| (*at, !matches!(change, Change::Heal | Change::Restart(_))));
         Self(changes.into_iter().map(|(at, change)| (Micros::START + Micros(at), change)).collect())
     }
@@ -36,12 +36,12 @@ impl Schedule {
         self.0.front().map_or(Micros::NEVER, |(at, _)| *at)
     }
 
-    /// The next change that is due.
+    /// Returns the next change that is due.
     pub fn take(&mut self, now: Micros) -> Option<Change> {
         self.0.pop_front_if(|(at, _)| *at <= now).map(|(_, change)| change)
     }
 
-    /// How much longer a block takes a node to execute at `now`, and a write to be durable.
+    /// Additional time that `node` needs at `now` to execute a block, and to make a write durable.
     pub fn slowness(&self, scenario: &Scenario, now: Micros, node: usize) -> (Micros, Micros) {
         let now = (now - Micros::START).0;
         let slow = scenario.faults.iter().filter(|fault| is_active(fault, now)).filter_map(|fault| match fault {
@@ -52,7 +52,7 @@ impl Schedule {
         (Micros(execute), Micros(write))
     }
 
-    /// Every link as the scenario has it at `now`.
+    /// Sets every link as the scenario defines it at `now`.
     pub fn set_links(&self, scenario: &Scenario, now: Micros, links: &mut Links) {
         let now = (now - Micros::START).0;
         for fault in scenario.faults.iter().filter(|fault| is_active(fault, now)) {
@@ -118,7 +118,8 @@ fn changes(fault: &Fault, roles: &[Role]) -> Vec<(u64, Change)> {
     }
 }
 
-/// The copy of a Byzantine validator is in the group after the original's: a pair with one key makes the most of a partition.
+/// The copy of a Byzantine validator joins the group after the original's, so that a pair with one key gets the most
+/// from a partition.
 fn with_copies(groups: &[Vec<usize>], roles: &[Role]) -> Vec<Vec<usize>> {
     let mut all = groups.to_vec();
     for copy in roles.iter().filter(|role| role.process != role.identity) {

@@ -1,4 +1,4 @@
-//! One run: a scenario and a seed in, a report out.
+//! One run: a scenario and a seed produce a report.
 
 use crate::{
     adversary,
@@ -22,32 +22,34 @@ use corniche_vm::{
 };
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc};
 
-/// After the last second of a scenario the network gets this long to commit what it took.
+/// Time that the network has after the end of a scenario to commit accepted transactions.
 pub const DRAIN: Micros = Micros::from_seconds(30);
-/// How often memory is looked at.
+/// Interval of memory checks.
 const LOOK_EVERY: Micros = Micros::from_seconds(1);
 
-/// Runs a scenario. `contract` is the wasm of [`Scenario::contract`]; without it the payloads that call one are refused, and so is
-/// what the engine does not accept.
+/// Runs a scenario. `contract` is the wasm of [`Scenario::contract`].
+///
+/// # Errors
+/// The payload calls a contract and `contract` is missing, or the engine rejects its parameters.
 pub fn simulate(scenario: &Scenario, seed: u64, contract: Option<&[u8]>) -> Result<Report, String> {
     simulate_with(scenario, seed, contract, Probe::default())
 }
 
-/// The same run with somebody who listens, or an experiment that changes more than a scenario file can say.
+/// Like [`simulate`], with an observer, or with an experiment that changes more than a scenario file can express.
 pub fn simulate_with(scenario: &Scenario, seed: u64, contract: Option<&[u8]>, probe: Probe) -> Result<Report, String> {
     let mut run = Run::with_probe(scenario, seed, contract, probe)?;
     run.finish();
     Ok(run.report())
 }
 
-/// What an experiment hears and changes. The default is nothing.
+/// Observer and changes of an experiment. The default has neither.
 #[derive(Default)]
 pub struct Probe {
     pub observer: Option<Observer>,
     pub tune: Option<Tune>,
 }
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Run<'a> {
     scenario: &'a Scenario,
     seed: u64,
@@ -103,14 +105,14 @@ impl<'a> Run<'a> {
     pub(crate) fn finish(&mut self) {
         let end = Micros::START + Micros(self.scenario.duration_us);
         self.run_until(end);
-        // Everything that was to end with the scenario has ended; now what was taken must be committed.
+        // All faults of the scenario have ended; now everything accepted must be committed.
         let last = end + DRAIN;
         while self.world.now() < last && !self.is_drained() {
             self.run_until((self.world.now() + Micros::from_millis(100)).min(last));
         }
     }
 
-    /// Everything that was taken is committed, and every node has it.
+    /// Returns true if everything accepted is committed, and every node has it.
     fn is_drained(&self) -> bool {
         let checks = self.network.checks.borrow();
         let has_all = |process: usize| {
@@ -187,7 +189,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives a transaction to `first`, or to the next node that is up.
+    /// Submits a transaction to `first`, or to the next node that is up.
     fn offer(&mut self, number: u32, first: usize) {
         let now = self.world.now();
         self.clients.wait_for(now, number);
@@ -200,7 +202,7 @@ impl<'a> Run<'a> {
         self.network.checks.borrow_mut().offered(now, number, process, result.is_ok());
     }
 
-    // ---- looking -------------------------------------------------------------------------------------------------------
+    // ---- memory checks -------------------------------------------------------------------------------------------------
 
     fn look(&mut self) {
         let most_pooled = corniche_admission::PoolConfig::from_genesis(&self.network.genesis).max_transactions;
@@ -253,8 +255,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// One process for each validator, and a second one for twins and equivocators. A Byzantine validator is never judged, but
-/// its behaviour begins when its fault does.
+/// One process per validator, and a second one for twins and equivocators. A Byzantine validator is never checked,
+/// although its behaviour begins only with its fault.
 fn roles(scenario: &Scenario) -> Vec<Role> {
     let mut roles: Vec<Role> =
         (0..scenario.nodes).map(|identity| Role { process: identity, identity, behaviour: None }).collect();

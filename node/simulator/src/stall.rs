@@ -1,12 +1,12 @@
-//! How long a network that could have gone on stood still.
+//! Measures how long a network stalled that could have progressed.
 
 use crate::{checks::Checks, node::NodeProcess};
 use corniche_testkit::{Micros, World};
 
-/// Longest time without a commit while a quorum was up and connected and something was to be committed.
+/// Longest time without a commit while a quorum was up and connected and transactions were waiting.
 pub struct Stall {
     quorum: usize,
-    /// Since when a quorum is up and something waits; `None` while that is not so.
+    /// Time since when a quorum is up and transactions wait; `None` otherwise.
     since: Option<Micros>,
     longest: Micros,
 }
@@ -16,10 +16,10 @@ impl Stall {
         Self { quorum, since: None, longest: Micros::ZERO }
     }
 
-    /// To be called at every change and often in between.
+    /// Must be called at every change and often in between.
     pub fn observe(&mut self, world: &World<NodeProcess>, checks: &Checks) {
         if let Some(since) = self.since {
-            // Up to the last commit it moved; what was before is known already.
+            // The network made progress until the last commit; earlier stalls are already counted.
             let last = checks.last_commit().max(since);
             self.longest = self.longest.max(world.now() - last);
         }
@@ -31,7 +31,7 @@ impl Stall {
         self.longest
     }
 
-    /// Whether honest nodes enough for a quorum are up and hear each other.
+    /// Returns true if a quorum of honest nodes is up and connected.
     fn has_quorum(&self, world: &World<NodeProcess>, checks: &Checks) -> bool {
         let upright: Vec<usize> =
             (0..world.size()).filter(|process| world.is_up(*process) && checks.is_honest_process(*process)).collect();

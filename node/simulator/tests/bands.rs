@@ -1,5 +1,5 @@
-//! The thesis' comparison over its five regions, and the specification's bands for it (§9.3), at the size of a test.
-//! `make thesis` measures all of it.
+//! The thesis' comparison over its five regions, and the specification's bands for it (§9.3), at test size. `make
+//! thesis` measures all of it.
 
 #[path = "../examples/common/mod.rs"]
 mod common;
@@ -9,7 +9,7 @@ mod experiment;
 
 use experiment::{Experiment, Protocol};
 
-/// Mean latency in ms, and the length of a round.
+/// Mean latency and length of a round, ms.
 fn measure(protocol: Protocol) -> (f64, f64) {
     let outcome = Experiment::regions(protocol, 10, &[], 40).run(1);
     (outcome.latency_ms()[0], outcome.round_us / 1_000.0)

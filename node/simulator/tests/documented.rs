@@ -1,4 +1,4 @@
-//! `docs/simulator.md` and `testnet/scenarios/` say what the parser and the report say.
+//! Checks that `docs/simulator.md` and `testnet/scenarios/` agree with the parser and the report.
 
 use corniche_simulator::{
     Report, Spent, Verdict,
@@ -11,7 +11,7 @@ use std::{
 
 const DOCS: &str = include_str!("../../../docs/simulator.md");
 
-/// First cells of the tables under each heading, by heading; the cells of a table count from its header on.
+/// First cells of the tables, by heading and header cell; the cells of a table count from its header on.
 fn tables() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     let (mut heading, mut header, mut tables) = ("", None, BTreeMap::<_, Vec<_>>::new());
     for line in DOCS.lines() {
@@ -27,7 +27,7 @@ fn tables() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     tables
 }
 
-/// The words in code spans of some cells.
+/// The words in code spans of these cells.
 fn words(cells: &[&'static str]) -> Vec<&'static str> {
     cells.iter().flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
 }
@@ -98,7 +98,7 @@ fn every_key_of_the_result_is_documented_in_its_order() {
         digest: [0; 32],
     };
     let json = report.json();
-    // Keys of the object itself: two spaces deep.
+    // Keys of the object itself: indented by two spaces.
     let keys: Vec<_> = json.lines().filter_map(|line| line.strip_prefix("  \"")?.split('"').next()).collect();
     assert_eq!(words(&tables()[&("The result", "key")]), keys);
 }

@@ -1,8 +1,8 @@
-//! The result is public: its keys, their order and how its numbers are rounded are frozen here.
+//! The result is public: this freezes its keys, their order and the rounding of its numbers.
 
 use corniche_simulator::{Report, Sample, Second, Spent, Spread, Verdict, Work};
 
-/// A run of which every number differs, and most need rounding.
+/// A report in which every number differs, and most need rounding.
 fn report() -> Report {
     let mut latencies: Vec<u64> = (1..=200).map(|index| index * 1_001).collect();
     Report {
@@ -60,7 +60,7 @@ fn percentiles_are_samples_that_occurred() {
     assert_eq!(Spread::of(&mut [4, 1, 2]), Some(Spread { mean: 2, p50: 2, p90: 4, p99: 4, max: 4 }));
     let mut hundred: Vec<u64> = (1..=100).rev().collect();
     assert_eq!(Spread::of(&mut hundred), Some(Spread { mean: 51, p50: 50, p90: 90, p99: 99, max: 100 }));
-    // The sum does not fit.
+    // The sum overflows a u64.
     assert_eq!(Spread::of(&mut [u64::MAX; 3]).unwrap().mean, u64::MAX);
 }
 

@@ -1,15 +1,15 @@
-//! What a scenario file says, and every way to be refused: the line, what is wrong, what to do about it.
+//! Reading of scenario files, and every rejection: its line, the mistake, the correction.
 
 use corniche_simulator::scenario::{Behaviour, Crypto, Fault, Jitter, Links, Payload, parse};
 
-/// Three lines that every file has; what a case adds begins on line 4.
+/// Three lines that every file has; the rest of a case begins on line 4.
 const HEAD: &str = "engine = \"mahi-mahi\"\nnodes = 4\nduration = \"60s\"\n";
 
 fn head(more: &str) -> String {
     format!("{HEAD}{more}")
 }
 
-/// Asserts that the file is refused on this line, with these words.
+/// Asserts that the file is rejected on this line, with this message.
 #[track_caller]
 fn refuses(text: &str, line: usize, message: &str) {
     let error = parse(text).expect_err(&format!("accepted:\n{text}"));
@@ -17,7 +17,7 @@ fn refuses(text: &str, line: usize, message: &str) {
     assert_eq!(error.to_string(), format!("{line}: {message}"));
 }
 
-/// Asserts that a file is refused on this line when these follow a `[[fault]]` on line 4.
+/// Asserts that a file is rejected on this line if these lines follow a `[[fault]]` on line 4.
 #[track_caller]
 fn refuses_fault(lines: &str, line: usize, message: &str) {
     refuses(&head(&format!("[[fault]]\n{lines}")), line, message);
@@ -54,7 +54,7 @@ fn numbers_become_integers_of_their_unit() {
 
 #[test]
 fn numbers_are_rounded_to_the_nearest() {
-    // As doubles, these are a little less than what is written.
+    // As doubles, these are slightly less than the written numbers.
     let scenario = parse(&head("[network]\ndelay_ms = 1.005\n[load]\nrate = 1.001\nstart = \"1.005ms\"\n")).unwrap();
     assert_eq!((scenario.network.one_way_us(0, 1), scenario.load.millirate, scenario.load.start_us), (1_005, 1_001, 1_005));
 }
@@ -170,7 +170,7 @@ fn unknown_keys() {
         "unknown key \"nods\" in the file; known: engine, nodes, duration, seed, crypto, engine_config, network, disk, load, \
          cost, fault",
     );
-    // Of two, the first in the file.
+    // If there are two, the first in the file.
     refuses(&head("[disk]\nzzz = 1\nlatencyy = 2\n"), 5, "unknown key \"zzz\" in [disk]; known: latency_ms, bandwidth_mbps");
     refuses(&head("[disk]\naaa = 1\nzzz = 2\n"), 5, "unknown key \"aaa\" in [disk]; known: latency_ms, bandwidth_mbps");
     refuses(
@@ -189,7 +189,7 @@ fn unknown_keys() {
         "unknown key \"latencyy\" in [network]; known: regions, rtt_ms, delay_ms, jitter, model, loss, reorder, duplicate, \
          bandwidth_mbps, adversary, adversary_delay_ms",
     );
-    // A key of another kind is as unknown as any.
+    // A key of another kind is unknown as well.
     let cases = [
         ("crash", "kind, at, nodes, restart_at"),
         ("disk_loss", "kind, at, nodes, restart_at"),

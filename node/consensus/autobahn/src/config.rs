@@ -1,4 +1,4 @@
-//! The engine's parameters. Those that affect validity or results stand in the genesis only.
+//! The engine's parameters. The genesis contains all that affect validity or results.
 
 use crate::{
     execution::{MAX_LAG, UNCERTIFIED_FACTOR},
@@ -11,63 +11,66 @@ use corniche_engine::Committee;
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
-/// How far ahead of `now` a cut's time may be before the vote on it is held back.
+/// The vote for a cut whose time is further ahead of `now` than this is held back.
 pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`]. Switches are 0 or 1 in a genesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// k: slots that may be open at once (S2).
+    /// k: maximum number of open slots (S2).
     pub open_slots: u64,
-    /// Lanes that must have news before a leader proposes (C1); 0: n − f.
+    /// Number of lanes with news that a leader needs to propose (C1); 0: n − f.
     pub coverage: u16,
-    /// Commit on n votes in three message delays (C5).
+    /// Commits on n votes in three message delays (C5).
     pub fast_path: bool,
     /// A leader may propose its own car before it is certified (row 19 of the checklist).
     pub leader_tips: bool,
     /// A leader may propose others' cars before they are certified (row 20).
     pub optimistic_tips: bool,
-    /// Vote for an optimistic tip without holding it (row 21, P5).
+    /// Votes for an optimistic tip without holding it (row 21, P5).
     pub weak_votes: bool,
-    /// Votes go to all instead of the leader: one message delay less a phase, n times the messages (row 24).
+    /// Sends votes to all instead of the leader: one message delay less per phase, n times the messages (row 24).
     pub all_to_all: bool,
-    /// The same leader for all slots of a view (row 38): for measuring, as a faulty one can leave out what it likes for ever.
+    /// Uses one leader for all slots of a view (row 38). For measuring only: a faulty leader can omit any car for ever.
     pub stable_leader: bool,
-    /// Own cars that may be uncertified at once (D2, row 18).
+    /// Maximum number of uncertified own cars (D2, row 18).
     pub cars_ahead: u64,
     /// Certificates are sums of BLS shares instead of lists of ed25519 signatures (row 23).
     pub bls: bool,
     /// First view timer of a slot, ms; doubles with each view up to `max_view_timeout_ms`.
     pub view_timeout_ms: u64,
     pub max_view_timeout_ms: u64,
-    /// T_fast: how long a leader waits for the last votes, ms (C5, P19).
+    /// T_fast: time that a leader waits for the last votes, ms (C5, P19).
     pub fast_wait_ms: u64,
-    /// How long a leader waits for coverage when some lanes have news, ms (P10).
+    /// Time that a leader waits for coverage when some lanes have news, ms (P10).
     pub coverage_wait_ms: u64,
-    /// Shortest time between two own cars, ms: lanes grow at network pace, which on a quick network is a car a transaction.
+    /// Minimum time between two own cars, ms. Lanes grow at network pace, which on a fast network would mean one car
+    /// per transaction.
     pub car_interval_ms: u64,
-    /// How long a certificate waits for the next car to carry it, ms (D6).
+    /// Time that a certificate waits for the next car to carry it, ms (D6).
     pub availability_wait_ms: u64,
-    /// What is not answered is sent again after this, ms.
+    /// Unanswered messages are sent again after this time, ms.
     pub resend_ms: u64,
-    /// When things have come to rest, each of the others is told once more how far a validator has come, one every so many ms; also the
-    /// longest wait between questions that nobody answers.
+    /// At rest, the validator sends its status once more to each of the others, one every `status_ms`. Also the maximum
+    /// time between requests without a response.
     pub status_ms: u64,
-    /// First wait before asking somebody else for what is missing, ms.
+    /// First delay before another peer is asked for missing data, ms.
     pub fetch_retry_ms: u64,
-    /// Most bytes of cars in one answer; one car is always allowed.
+    /// Maximum bytes of cars in one response; one car is always allowed.
     pub fetch_bytes: u32,
-    /// Executed slots whose cuts, certificates and cars stay in memory and on disk for validators that lag; fewer when their cars are
-    /// more than `lane_bytes` a lane. Both limits are four times as high while no certificate shows that a quorum executed the slots.
+    /// Number of executed slots whose cuts, certificates and cars are kept in memory and on disk for lagging
+    /// validators; fewer if their cars exceed `lane_bytes` per lane. Both limits are four times as high while no
+    /// certificate shows that a quorum executed the slots.
     pub retain_slots: u64,
-    /// Most bytes of own cars that are not executed yet, each counted with [`CAR_WEIGHT`] besides its batch: above, the engine asks for
-    /// no batches. Of others' lanes twice as many are taken in (P20), and so many a lane are kept after execution, of all lanes together.
+    /// Maximum bytes of own cars that are not executed yet, each counted with [`CAR_WEIGHT`] in addition to its batch.
+    /// Above the limit the engine asks for no batches. Twice as many are accepted of each other lane (P20). The limit
+    /// also applies per lane to executed cars kept for others, for all lanes together.
     pub lane_bytes: u64,
-    /// Most bytes of a batch.
+    /// Maximum bytes of a batch.
     pub batch_bytes: u32,
-    /// Most declared gas of a batch, passed on in `WantBatch`.
+    /// Maximum declared gas of a batch, passed on in `WantBatch`.
     pub batch_gas: u64,
-    /// No commit is earlier than this.
+    /// Lower bound of all commit times.
     pub genesis_time: TimestampMs,
 }
 
@@ -122,7 +125,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Defaults, changed by the named parameters; refuses names it does not know and values that make no sense.
+    /// The defaults, changed by the named parameters. Rejects unknown names and invalid values.
     pub fn from_parameters(parameters: &BTreeMap<String, u64>) -> Result<Self, String> {
         let mut config = Self::default();
         for (name, &value) in parameters {
@@ -132,10 +135,10 @@ impl Config {
         Ok(config)
     }
 
-    /// What two parameters must be to each other.
+    /// Checks relations between two parameters.
     fn check(&self) -> Result<(), String> {
-        // A PREPARE shows the certificate of the commit k slots before, and whoever restarts has it from what is retained. As much again is
-        // for validators that are k slots behind those.
+        // A PREPARE shows the certificate of the commit k slots before, which a restarted validator takes from the
+        // retained ones. The other k slots are for validators that are k slots behind.
         let (retain, least) = (self.retain_slots, self.open_slots * 2);
         if retain < least {
             return Err(format!(
@@ -184,7 +187,7 @@ impl Config {
         Ok(())
     }
 
-    /// Most bytes of any message of this engine.
+    /// Maximum bytes of any message of this engine.
     pub fn max_message_bytes(&self, committee_size: usize) -> usize {
         // A signer is 2 bytes and its share at most 64; a tip is 42, a report at most 74.
         let proof = 128 + committee_size * 66;
@@ -193,33 +196,35 @@ impl Config {
         (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
     }
 
-    /// Maximum bytes of executed cars that are kept for validators that lag, once a quorum has executed them. The cars of the last slot
-    /// stay in any case.
+    /// Maximum bytes of executed cars that are kept for lagging validators, once a quorum has executed them. The cars
+    /// of the last slot are always kept.
     pub fn most_retained(&self, committee_size: usize) -> u64 {
         self.lane_bytes.saturating_mul(committee_size as u64)
     }
 
-    /// Most things that an engine of a committee of this size holds, whatever f of the others do, and most records it needs. Honest
-    /// validators come nowhere near it: most of it is what liars may fill.
+    /// Maximum number of items that an engine holds in a committee of this size, even with f Byzantine validators, and
+    /// of records that it needs. Honest validators stay far below: most of it is capacity that liars could fill.
     pub fn most_held(&self, committee_size: usize) -> usize {
         let capped = |number: u64| number.min(1 << 40);
         let size = committee_size as u64;
-        // Cars of a lane whose owner is correct, at most.
+        // Maximum number of cars in a lane whose owner is correct.
         let lane = capped(self.lane_bytes.div_ceil(CAR_WEIGHT)) + 1;
         let (open, lag) = (2 * capped(self.open_slots), capped(self.retain_slots.saturating_add(MAX_LAG)));
-        // Not executed: twice as much is taken in, the tip that is executed next may stand on another fork of as much, and a body for
-        // each slot that is not executed. Executed: what may be retained, or the last slot. Then those that wait for their turn.
+        // Not executed: twice as much is accepted; the tip executed next may be on another fork of equal size; and one
+        // body per slot that is not executed. Executed: the retained cars, or those of the last slot. Then the cars
+        // that wait for their turn.
         let cars = size * (4 * lane + open + lag + (UNCERTIFIED_FACTOR + 2) * lane + capped(self.cars_ahead));
         let fetches = size * (MAX_EARLY as u64 + 1 + open);
         let commits = UNCERTIFIED_FACTOR * capped(self.retain_slots) + lag + open;
         let slots = open * (2 + SlotState::most_held(committee_size) as u64);
         let questions = size * MAX_WAITING as u64;
-        // Two of a car and its vote; as many again that nobody needs, until what holds them back is written again.
+        // Two records per car and its vote. As many obsolete ones again, until the records that hold them back are
+        // written again.
         let records = 2 * (2 * cars + commits + open) + SPARE_RECORDS as u64;
         usize::try_from(cars + fetches + commits + slots + questions + records).unwrap_or(usize::MAX)
     }
 
-    /// Lanes that must have news before a leader proposes (C1).
+    /// Number of lanes with news that a leader needs to propose (C1).
     pub fn coverage(&self, committee: &Committee) -> usize {
         if self.coverage == 0 { committee.quorum() } else { usize::from(self.coverage).min(committee.size()) }
     }
@@ -240,7 +245,7 @@ mod tests {
             refusal.contains("retain_slots is 7, must be at least 8") && refusal.contains("raise retain_slots"),
             "{refusal}"
         );
-        // In whatever order they are named.
+        // The order of the parameters does not matter.
         assert!(from(&[("open_slots", 20), ("retain_slots", 39)]).is_err());
         assert!(from(&[("open_slots", 20), ("retain_slots", 40)]).is_ok());
         assert!(from(&[("open_slots", 64)]).is_ok(), "the default is enough");

@@ -1,4 +1,4 @@
-//! Committed cuts become deliveries, in the order of slots (O1–O5, N7), and what is executed goes in time (G1, G3).
+//! Turns committed cuts into deliveries, in slot order (O1–O5, N7), and prunes executed data (G1, G3).
 
 use crate::{
     engine::Autobahn,
@@ -9,20 +9,20 @@ use crate::{
 use corniche_engine::{Output, TraceEvent};
 use std::sync::Arc;
 
-/// Committed slots whose cars are fetched at once, in the order of slots (row 36: what comes first is executed first).
+/// Number of committed slots whose cars are fetched ahead, in slot order (row 36: earlier slots are executed first).
 const FETCH_AHEAD: u64 = 16;
-/// Slots by which execution may lag behind agreement, besides `retain_slots`: whoever lags further has lost what it lacks, and takes no
-/// part in agreement, or its commits would pile up for ever.
+/// Number of slots, in addition to `retain_slots`, by which execution may lag behind agreement. A validator that lags
+/// further cannot get its missing data, and takes no part in agreement; otherwise its commits would pile up for ever.
 pub(crate) const MAX_LAG: u64 = 256;
-/// Limits of retention are this many times as high for slots that no quorum is known to have executed.
+/// Factor of the retention limits for slots that no quorum is known to have executed.
 pub(crate) const UNCERTIFIED_FACTOR: u64 = 4;
 
-/// The value of a slot.
+/// The committed value of a slot.
 pub(crate) struct Commit {
     pub cut: Arc<Cut>,
     pub certificate: CommitQc,
     pub is_durable: bool,
-    /// For how urgent its cars were asked for.
+    /// Urgency with which its cars were requested.
     fetched: Fetched,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Commit {
 enum Fetched {
     No,
     Early,
-    /// As those of the slot that is executed next.
+    /// As cars of the slot that is executed next.
     Next,
 }
 
@@ -41,13 +41,13 @@ impl Commit {
 }
 
 impl Autobahn {
-    /// Its execution lags so far behind agreement that nobody keeps what it lacks.
+    /// Returns true if execution lags so far behind agreement that no peer keeps the missing data.
     pub(crate) fn is_left_behind(&self) -> bool {
         let lag = self.slots.committed().0.saturating_sub(self.order.slot().0);
         lag > self.config.retain_slots.saturating_add(MAX_LAG)
     }
 
-    /// C8: durable before it is executed.
+    /// C8: the commit must be durable before it is executed.
     pub(crate) fn take_commit(&mut self, cut: Arc<Cut>, certificate: CommitQc) {
         let slot = certificate.slot;
         self.repair.progress(self.now);
@@ -64,14 +64,14 @@ impl Autobahn {
         self.drop_bodies();
     }
 
-    /// Y4: bodies for which no vote waits, and those that neither an open slot nor a committed one names.
+    /// Y4: drops bodies that no vote waits for, and that neither an open slot nor a committed one names.
     pub(crate) fn drop_bodies(&mut self) {
         let (slots, commits) = (&self.slots, self.commits.range(Slot(self.order.slot().0 + 1)..));
         let is_committed = |tip: &Tip| commits.clone().any(|(_, commit)| commit.cut.names(tip));
         self.lanes.drop_bodies(|slot| slots.awaits_bodies(Slot(slot.0)), |tip| slots.names(tip) || is_committed(tip));
     }
 
-    /// O1. Whether a slot was executed.
+    /// O1: executes the next slot. Returns true if a slot was executed.
     pub(crate) fn execute_next(&mut self) -> bool {
         if self.is_broken || !self.repair.may_deliver() {
             return false;
@@ -96,16 +96,16 @@ impl Autobahn {
         true
     }
 
-    /// Cars of committed slots that are not here: of the first slots first (Y3).
+    /// Fetches missing cars of committed slots, earlier slots first (Y3).
     fn fetch_committed(&mut self) {
         let executed = self.order.slot().0;
         let mut above: Vec<_> = self.order.executed().iter().map(|tip| tip.position).collect();
         for (slot, commit) in self.commits.range_mut(Slot(executed + 1)..=Slot(executed + FETCH_AHEAD)) {
-            // Once ahead of its turn, if there is room, and once when it is next, on whatever forks the slots before have left.
+            // Once ahead of its turn if there is room, and once when it is next, on the forks that earlier slots left.
             let urgency = if slot.0 == executed + 1 { Fetched::Next } else { Fetched::Early };
             if urgency > std::mem::replace(&mut commit.fetched, urgency) {
-                // Y4, Y5: the certificate's signers hold what was not certified; what was has signers of its own, who were asked when the
-                // cut was proposed. Whoever executed the slot holds everything.
+                // Y4, Y5: the certificate's signers hold the uncertified tips. Certified tips have their own signers,
+                // who were asked when the cut was proposed. A validator that executed the slot holds everything.
                 let mut sources = self.repair.informant(*slot).into_iter().collect::<Vec<_>>();
                 sources.extend(&commit.certificate.proof.signers);
                 sources.extend(self.committee.indices());
@@ -124,17 +124,19 @@ impl Autobahn {
         }
     }
 
-    /// A certificate covers the state after this slot: a quorum executed it, and so did f + 1 others.
+    /// A certificate covers the state after this slot: a quorum executed it, and so f + 1 others did.
     pub(crate) fn take_certified(&mut self, slot: Slot) {
         self.certified = self.certified.max(slot);
         self.collect_garbage();
     }
 
-    /// G1, G3: what is older than `retain_slots` goes, or what is too much, from memory and from the disk. Slots go whole, as a cut is of
-    /// no use without its cars; the cars of the last one always stay, and the commits that open slots stand on.
+    /// G1, G3: drops executed slots older than `retain_slots` or beyond the byte limit, from memory and disk. Slots are
+    /// dropped as a whole, because a cut is useless without its cars. The cars of the last slot are always kept, and
+    /// the commits that open slots need.
     ///
-    /// Cars of slots without a certificate may be held by nobody else, so their limits are [`UNCERTIFIED_FACTOR`] times as high. The limits
-    /// hold all the same: f validators may be silent for ever while f more are down, and no certificate comes then.
+    /// Cars of slots without a certificate may exist nowhere else, so their limits are [`UNCERTIFIED_FACTOR`] times as
+    /// high. The limits are absolute even so: f validators may be silent for ever while f more are down, and then no
+    /// certificate comes.
     fn collect_garbage(&mut self) {
         let executed = self.order.slot();
         let below = |slots: u64| Slot(executed.0.saturating_sub(slots));
@@ -153,7 +155,7 @@ impl Autobahn {
         self.release_records();
     }
 
-    /// True when the oldest retained slot has to go.
+    /// Returns true if the oldest retained slot must be dropped.
     fn exceeds_retention(&self, oldest: Slot) -> bool {
         let factor = if oldest <= self.certified { 1 } else { UNCERTIFIED_FACTOR };
         let max_slots = self.config.retain_slots.saturating_mul(factor);

@@ -1,4 +1,5 @@
-//! Wire, disk and what is signed, frozen. A change of any of these bytes is a change of the protocol version.
+//! Frozen encodings on the wire, on disk and in signatures. A change of any of these bytes changes the protocol
+//! version.
 
 use crate::{
     journal::{Record, Silence},
@@ -145,7 +146,7 @@ fn digests() -> Vec<(&'static str, B256)> {
     ]
 }
 
-/// A kind that is added later must have a line too.
+/// Forces a fixture for every kind that is added later.
 fn is_frozen(message: &Message, record: &Record) -> bool {
     match message {
         Message::Car(_) | Message::Held { .. } | Message::Available(_) | Message::Prepare(_) | Message::Prepared { .. } => {}

@@ -1,7 +1,8 @@
-//! What is on disk and which of it is still needed.
+//! Tracks the records on disk and which of them are still needed.
 //!
-//! A record is about a [`Subject`]; of one subject only the newest durable record counts. Records are given up oldest first, so one that is
-//! needed for long (the last car of a lane that went quiet) would hold back all later ones: it is written again.
+//! A record has a [`Subject`]; only the newest durable record of a subject counts. Records are released oldest first. A
+//! record that is needed for long (the last car of a quiet lane) would hold back all later ones, so it is written
+//! again.
 
 use crate::{
     message::{Birth, CommitQc, Cut, Position, SignedCar, Slot, Tip},
@@ -12,33 +13,33 @@ use corniche_engine::Ticket;
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
-/// Everything this engine persists.
+/// All records of this engine.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Record {
-    /// This validator has had a life: if nothing else is found, something was lost (R5).
+    /// This validator has had a life: if no other record is found, records were lost (R5).
     Born,
-    /// A car, and whether it was voted for.
+    /// A car, and whether this validator voted for it.
     Car {
         car: SignedCar,
         voted: bool,
     },
-    /// A vote for a car that was recorded without.
+    /// A vote for a car whose record has no vote.
     Vote(Tip),
     Slot(Box<SlotRecord>),
     Commit(Cut, CommitQc),
-    /// The name of this disk.
+    /// The identifier of this disk.
     Birth(Birth),
-    /// The first disk of another validator that this one was told of.
+    /// The first disk that another validator announced to this one.
     Met(Birth),
     Silence(Silence),
 }
 
-/// R5: what this validator signs nothing about for good, because a life that it forgot may have.
+/// R5: this validator never signs anything about these, because a forgotten life may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Silence {
     /// Slots up to this one.
     pub slots: Slot,
-    /// Per lane, cars up to this position; empty: none.
+    /// Per lane, the last silent position; empty: none.
     pub lanes: Vec<Position>,
 }
 
@@ -48,7 +49,7 @@ impl Record {
     }
 }
 
-/// What a record is about.
+/// The subject of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     Born,
@@ -61,31 +62,31 @@ pub enum Subject {
     Silence,
 }
 
-/// Below so many records nothing is written again.
+/// With fewer records, nothing is written again.
 const FEW: usize = 64;
-/// Records written again at once, at most: so many, or this part of those that are needed.
+/// Maximum number of records written again at once: 16, or 1/16 of the needed ones if that is more.
 const COPIES: usize = 16;
-/// Records that may be held back besides as many as are needed.
+/// Number of obsolete records that may be held back, in addition to the number of needed ones.
 pub const SPARE_RECORDS: usize = 16 * FEW;
 
-/// Hands out tickets and knows which of them are needed.
+/// Assigns tickets, and knows the records that are needed.
 pub struct Journal {
     next: Ticket,
     live: BTreeMap<Ticket, Subject>,
     /// The newest durable record of each subject.
     newest: BTreeMap<Subject, Ticket>,
-    /// The number of records at which to look for ones to write again.
+    /// Number of records at which to search for ones to write again.
     crowded: usize,
 }
 
 impl Journal {
-    /// Tickets continue after the records of earlier lives.
+    /// Tickets continue above those of earlier lives.
     pub fn new(now: TimestampMs) -> Self {
         let next = Ticket::first(now);
         Self { next, live: BTreeMap::new(), newest: BTreeMap::new(), crowded: FEW }
     }
 
-    /// A record of an earlier life.
+    /// Registers a record of an earlier life.
     pub fn recovered(&mut self, ticket: Ticket, subject: Subject) {
         self.live.insert(ticket, subject);
         self.next = self.next.max(ticket.next());
@@ -106,12 +107,12 @@ impl Journal {
         }
     }
 
-    /// Drops the oldest records as long as they are not needed. Returns the ticket below which none is, when that changed.
+    /// Drops the oldest records while they are not needed. If that changed the lowest needed ticket, returns it.
     pub fn release(&mut self, is_needed: impl Fn(&Subject) -> bool) -> Option<Ticket> {
         let before = self.live.len();
         while let Some((ticket, subject)) = self.live.first_key_value().map(|(ticket, subject)| (*ticket, *subject)) {
             let newest = self.newest.get(&subject);
-            // Not durable yet, or newest of something that is needed.
+            // Not durable yet, or the newest record of a needed subject.
             if newest.is_none_or(|newest| *newest == ticket && is_needed(&subject) || *newest < ticket) {
                 break;
             }
@@ -127,7 +128,7 @@ impl Journal {
         (self.live.len() < before).then_some(first)
     }
 
-    /// What to write again, because it holds back many that are not needed.
+    /// Returns the subjects to write again, because they hold back many obsolete records.
     pub fn crowded_by(&mut self, is_needed: impl Fn(&Subject) -> bool) -> Vec<Subject> {
         if self.live.len() < self.crowded {
             return Vec::new();
@@ -135,17 +136,17 @@ impl Journal {
         let kept = |(ticket, subject): &(&Ticket, &Subject)| self.newest.get(subject) == Some(ticket) && is_needed(subject);
         let needed = self.live.iter().filter(kept).count();
         let copies = COPIES.max(needed / COPIES);
-        // Looked at again when this many more have come: the cost of looking is spread over them.
+        // The next search comes after this many new records, so that its cost is spread over them.
         self.crowded = (2 * needed + FEW).max(self.live.len() + copies);
         if self.live.len() < 2 * needed + FEW {
             return Vec::new();
         }
-        // What is needed for long lies in the older half; the newer one is what came lately.
+        // Long-needed records are in the older half; the newer half contains recent ones.
         let older = self.live.iter().take(self.live.len() / 2);
         older.filter(kept).map(|(_, subject)| *subject).take(copies).collect()
     }
 
-    /// Records on disk or on their way.
+    /// Number of records on disk or in progress.
     pub fn count(&self) -> usize {
         self.live.len()
     }

@@ -1,7 +1,7 @@
-//! The engine in the test arena (feature `kit`): modelled keys, and what the arena must know.
+//! The engine's kit for the test arena (feature `kit`), with modelled keys.
 //!
-//! **For tests and simulations only.** The keys are keyed hashes that anybody can compute; inside a test they bind like the real ones
-//! and cost a thousandth. They cannot be chosen in a genesis: nothing in a node constructs them.
+//! **For tests and simulations only.** The keys are keyed hashes that anyone can compute. In a test they bind like the
+//! real ones and cost a thousandth. A genesis cannot choose them: no code of a node constructs them.
 
 use crate::{
     Autobahn, AutobahnVerifier, Config, Setup, Share, Signature, Signatures, Signer,
@@ -16,14 +16,14 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 const NAME: &str = "autobahn";
 
-/// Autobahn under one committee, with modelled keys.
+/// Autobahn with one committee and modelled keys.
 pub struct AutobahnKit {
     pub config: Config,
     committee: Committee,
 }
 
 impl AutobahnKit {
-    /// A committee of this size with quick timers, so that short runs cover many slots and views.
+    /// A committee of this size with short timers, so that short runs cover many slots and views.
     pub fn quick(size: usize) -> Rc<dyn Kit> {
         let config = Config {
             view_timeout_ms: 400,
@@ -72,7 +72,7 @@ impl Kit for AutobahnKit {
         Arc::new(AutobahnVerifier::new(self.config.clone(), self.committee.clone(), Arc::new(FakeSignatures)))
     }
 
-    /// A car is what an author says by itself; the round is its position.
+    /// An author publishes cars; the round of a car is its position.
     fn peek(&self, message: &Bytes) -> Option<VertexId> {
         match wire::decode(message) {
             Ok(Message::Car(car)) => Some(self.vertex(&car)),
@@ -91,7 +91,7 @@ impl Kit for AutobahnKit {
         let Ok(Message::Car(mut car)) = wire::decode(message) else { return None };
         match forgery {
             Forgery::Parents => match random.below(3) {
-                // Nobody has it, ever.
+                // No validator ever has this car.
                 0 => car.car.parent = B256::from(stretch("nowhere", author.0, &random.draw().to_le_bytes())),
                 1 => car.certificate = None,
                 _ => car.car.position.0 += 1,
@@ -102,7 +102,7 @@ impl Kit for AutobahnKit {
         Some(Message::Car(car).encode())
     }
 
-    /// What is `retain_slots` below the last executed slot is gone.
+    /// Data `retain_slots` below the last executed slot is pruned.
     fn most_behind(&self) -> u64 {
         self.config.retain_slots
     }
@@ -123,7 +123,7 @@ impl Kit for AutobahnKit {
         Some(Box::new(Conduct::new(&self.config, &self.committee)))
     }
 
-    /// Every second time with the switches thrown (rows 15, 18–21, 24, 38 of the checklist).
+    /// Changes switches in half of the cases (rows 15, 18–21, 24, 38 of the checklist).
     fn vary(&self, random: &mut Random, all_honest: bool) -> Option<Rc<dyn Kit>> {
         if random.once_in(2) {
             return None;
@@ -135,7 +135,7 @@ impl Kit for AutobahnKit {
             optimistic_tips: !random.once_in(3),
             weak_votes: random.once_in(3),
             all_to_all: random.once_in(3),
-            // A faulty leader of every slot leaves out what it likes, for ever.
+            // A faulty leader of every slot can omit any car for ever.
             stable_leader: random.once_in(6) && all_honest,
             cars_ahead: random.between(1, 3),
             view_timeout_ms: random.between(1, 4) * 100,
@@ -155,12 +155,12 @@ impl Measured for Autobahn {
     }
 }
 
-/// A committee whose keys are never looked at.
+/// A committee whose keys are never used.
 pub fn committee(size: usize) -> Committee {
     corniche_testkit::committee(NAME, size)
 }
 
-/// One validator's double keys.
+/// Modelled keys of one validator.
 pub struct FakeKeys(pub ValidatorIndex);
 
 impl Signer for FakeKeys {
@@ -177,7 +177,7 @@ impl Signer for FakeKeys {
     }
 }
 
-/// A Byzantine double: signs cars and proposals properly, but its shares are noise.
+/// A Byzantine double: signs cars and proposals correctly, but its shares are noise.
 pub struct BadShares(pub ValidatorIndex);
 
 impl Signer for BadShares {
@@ -194,7 +194,7 @@ impl Signer for BadShares {
     }
 }
 
-/// Everyone's double keys. A seal is the hash of the shares.
+/// Modelled keys of all validators. A seal is the hash of the shares.
 pub struct FakeSignatures;
 
 impl Signatures for FakeSignatures {

@@ -1,8 +1,8 @@
 //! Autobahn: Byzantine atomic broadcast on lanes of certified cars, live under partial synchrony, without hangovers.
 //!
-//! Every validator spreads its transactions in a lane of its own, one car after the other; f + 1 votes prove that a car and everything
-//! below it is held somewhere. Slots, each with a leader, agree on *cuts*: one tip of every lane, which commits whatever backlog the
-//! lanes have grown.
+//! Every validator spreads its transactions in its own lane, one car after the other. f + 1 votes prove that an honest
+//! validator holds a car and everything below it. Slots, each with a leader, agree on *cuts*: one tip of every lane. A
+//! cut commits the whole backlog of the lanes.
 //!
 //! ```text
 //!   lane l     car ──▶ votes ──▶ car (with the proof of the one before) ──▶ …           no timer, no leader
@@ -11,8 +11,8 @@
 //!   slot s+1        PREPARE ──▶ …                               starts on the PREPARE of slot s; at most k are open
 //! ```
 //!
-//! The rules' numbers (D lanes, C one slot, V view change, S parallel slots, O order, Y synchronisation, G garbage, R restart, N never,
-//! P pitfalls) are those of this crate's README, which also lists the departures from the paper.
+//! The rule numbers (D lanes, C one slot, V view change, S parallel slots, O order, Y synchronisation, G garbage, R
+//! restart, N never, P pitfalls) are explained in this crate's README, which also lists the departures from the paper.
 
 pub mod config;
 #[cfg(feature = "kit")]

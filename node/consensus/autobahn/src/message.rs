@@ -1,14 +1,14 @@
-//! Everything validators send each other, and the digests of what they sign.
+//! All messages between validators, and the digests that they sign.
 //!
-//! Cars are the data layer: one chain a validator, certified by f + 1. Cuts are what slots agree on: one tip of every lane. A digest
-//! never covers a certificate, because different signers can certify the same thing (P7).
+//! Cars are the data layer: one chain per validator, certified by f + 1. Slots agree on cuts: one tip of every lane. A
+//! digest never covers a certificate, because different signers can certify the same car (P7).
 
 use crate::keys::{Share, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_engine::{Committee, Scope, Vertex, VertexId, batch_digest};
 use corniche_types::{B256, Bytes, TimestampMs, ValidatorIndex, wire};
 
-/// A place in a lane, from 1 without gaps; 0 is the lane's beginning.
+/// A position in a lane, starting at 1 without gaps; 0 is the lane's beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct Position(pub u64);
 
@@ -17,30 +17,30 @@ impl Position {
         Self(self.0.saturating_add(1))
     }
 
-    /// Stops at the lane's beginning.
+    /// Saturates at the lane's beginning.
     pub fn before(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
 }
 
-/// One instance of agreement, from 1 without gaps. Slot s becomes commit s.
+/// One instance of agreement, starting at 1 without gaps. Slot s becomes commit s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct Slot(pub u64);
 
-/// An attempt of a slot, from 0.
+/// An attempt to decide a slot, starting at 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct View(pub u32);
 
 // ---- lanes -------------------------------------------------------------------------------------------------------------
 
-/// A lane's next piece (the paper's data proposal).
+/// One element of a lane (the paper's data proposal).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Car {
     pub lane: ValidatorIndex,
     pub position: Position,
-    /// Digest of the car before; of position 1: [`Context::lane_start`].
+    /// Digest of the previous car; at position 1: [`Context::lane_start`].
     pub parent: B256,
-    /// Opaque to the engine; empty when somebody only waits for a later commit.
+    /// Opaque to the engine; empty if a validator only waits for a later commit.
     pub batch: Bytes,
 }
 
@@ -49,12 +49,12 @@ pub struct Car {
 pub struct SignedCar {
     pub car: Car,
     pub signature: Signature,
-    /// Of the car before, or with pipelined cars of one up to `cars_ahead` before (D2); absent while there is none to have. Not
-    /// signed: an author has one name for a car, whoever certified what is below it (P7).
+    /// Certificate of the previous car, or with pipelined cars of one up to `cars_ahead` positions below (D2); absent
+    /// if none exists. Not signed: a car has one digest, whichever validators certified the cars below it (P7).
     pub certificate: Option<Availability>,
 }
 
-/// A signed car with its name worked out.
+/// A signed car with its computed tip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCar {
     signed: SignedCar,
@@ -62,7 +62,7 @@ pub struct NamedCar {
     batch_digest: B256,
 }
 
-/// Names a car, certified or not.
+/// Identifies a car, certified or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct Tip {
     pub lane: ValidatorIndex,
@@ -77,26 +77,27 @@ pub struct Availability {
     pub proof: Proof,
 }
 
-/// Shares of several validators as one.
+/// Combined shares of several validators.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Proof {
     /// Distinct, ascending.
     pub signers: Vec<ValidatorIndex>,
-    /// What [`Signatures::combine`](crate::Signatures::combine) made of their shares.
+    /// Shares combined by [`Signatures::combine`](crate::Signatures::combine).
     pub seal: Bytes,
 }
 
 // ---- slots -------------------------------------------------------------------------------------------------------------
 
-/// What a slot agrees on. Neither the view nor a certificate is part of it, so that a value keeps its name when it is proposed again (P1).
+/// The value of a slot. It contains neither the view nor a certificate, so that its digest is unchanged when it is
+/// proposed again (P1).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Cut {
     pub slot: Slot,
     /// Digest of the cut committed k slots before; zero in the first k slots (P14).
     pub anchor: B256,
-    /// The proposer's clock; voted when it is at most 500 ms ahead of the voter's.
+    /// The proposer's clock. Others vote for it if it is at most 500 ms ahead of theirs.
     pub time: TimestampMs,
-    /// One tip a lane, in the order of lanes; position 0 and [`Context::lane_start`] for a lane without cars.
+    /// One tip per lane, in lane order; position 0 and [`Context::lane_start`] for a lane without cars.
     pub tips: Vec<Tip>,
 }
 
@@ -106,11 +107,11 @@ pub struct SignedPrepare {
     pub view: View,
     pub cut: Cut,
     pub signature: Signature,
-    /// For each tip that stands above the one of the anchor: its certificate, or of an optimistic tip its parent's.
+    /// For each tip above the anchor's: its certificate, or for an optimistic tip that of its parent.
     pub available: Vec<Availability>,
     /// The certificate of the anchor's commit; absent in the first k slots.
     pub previous: Option<CommitQc>,
-    /// Why the view before was given up; absent in view 0.
+    /// Proof that the previous view was given up; absent in view 0.
     pub timeouts: Option<TimeoutQc>,
 }
 
@@ -120,12 +121,13 @@ pub struct PrepareQc {
     pub slot: Slot,
     pub view: View,
     pub cut: B256,
-    /// Those of the proof's signers who voted weakly, ascending: at most all but f + 1, and none where weak votes are off (P5).
+    /// The signers that voted weakly, ascending: at most all but f + 1, and none if weak votes are disabled (P5).
     pub weak: Vec<ValidatorIndex>,
     pub proof: Proof,
 }
 
-/// The value of a slot, for good. Certificates of one slot name one value, whatever their views and kinds (row 40 of the checklist).
+/// Decides the value of a slot for good. All certificates of one slot name one value, for any views and kinds
+/// (row 40 of the checklist).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct CommitQc {
     pub kind: CommitKind,
@@ -143,12 +145,12 @@ pub enum CommitKind {
     Slow,
 }
 
-/// What a validator last saw of a slot when it gave a view up.
+/// State of a slot at a validator when it gave a view up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Report {
     /// View and value of its highest [`PrepareQc`].
     pub confirmed: Option<(View, B256)>,
-    /// View and value it last voted for.
+    /// View and value of its last vote.
     pub voted: Option<(View, B256)>,
 }
 
@@ -159,9 +161,9 @@ pub struct Timeout {
     pub view: View,
     pub report: Report,
     pub share: Share,
-    /// What `report.confirmed` names.
+    /// The certificate named in `report.confirmed`.
     pub confirmed: Option<PrepareQc>,
-    /// The bodies of the values in the report, as far as the sender holds them.
+    /// The values in the report, as far as the sender holds them.
     pub cuts: Vec<Cut>,
 }
 
@@ -173,11 +175,11 @@ pub struct TimeoutQc {
     /// In the order of the proof's signers.
     pub reports: Vec<Report>,
     pub proof: Proof,
-    /// The certificate with the highest view among the reports, if any names one.
+    /// The certificate with the highest view among the reports, if a report names one.
     pub confirmed: Option<PrepareQc>,
 }
 
-/// A share under a statement about a value of a slot.
+/// A share under a statement about the value of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Vote {
     pub slot: Slot,
@@ -186,12 +188,12 @@ pub struct Vote {
     pub share: Share,
 }
 
-/// What shares are made under. Each kind has a tag of its own, and names its slot and view (P3).
+/// Statements that shares sign. Each kind has its own tag, and names its slot and view (P3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// VOTE: "I hold this car and everything below it."
     Held(Tip),
-    /// PREP-VOTE, strong: "I vote for it, and hold what is not certified in it."
+    /// PREP-VOTE, strong: "I vote for it, and hold its uncertified tips."
     Prepared { slot: Slot, view: View, cut: B256 },
     /// PREP-VOTE, weak: "I vote for it" (P5).
     PreparedWeakly { slot: Slot, view: View, cut: B256 },
@@ -212,7 +214,7 @@ pub enum Message {
         share: Share,
     },
     Available(Availability),
-    /// Also passed on to the next slot's leader (P11).
+    /// Also forwarded to the next slot's leader (P11).
     Prepare(SignedPrepare),
     Prepared {
         vote: Vote,
@@ -224,13 +226,13 @@ pub enum Message {
     Timeout(Timeout),
     /// TC, for the leader of the next view.
     TimedOut(TimeoutQc),
-    /// Asks for the cars of a lane's chain that ends at `tip`, above `above`.
+    /// Requests the cars above `above` of the chain that ends at `tip`.
     FetchCars {
         tip: Tip,
         above: Position,
     },
-    /// The answer: the end of that chain, ascending up to `tip`, as much as fits; the asker asks for the rest. Empty when the sender does
-    /// not hold the tip.
+    /// Response: the end of that chain, ascending up to `tip`, as much as fits; the asking peer requests the rest.
+    /// Empty if the sender does not hold the tip.
     Cars {
         tip: Tip,
         cars: Vec<SignedCar>,
@@ -240,17 +242,19 @@ pub enum Message {
         cut: B256,
     },
     Cut(Cut),
-    /// "Here I am": how far the sender has come. Asks for what it lacks when `nonce` is not 0, see [`Standing`].
+    /// Status of the sender: how far it has come. If `nonce` is not 0, it also asks for the receiver's status, see
+    /// [`Standing`].
     Standing(Standing),
-    /// Asks for commits above this slot.
+    /// Requests commits above this slot.
     FetchCommits {
         above: Slot,
     },
-    /// The answer: ascending, without gaps.
+    /// Response: ascending, without gaps.
     Commits(Vec<(Cut, CommitQc)>),
 }
 
-/// The name of a validator's disk, given before the first life on it signs anything else (R5). Signed, so that a liar cannot invent one.
+/// Identifier of a validator's disk, announced before the first life on it signs anything else (R5). Signed, so that a
+/// liar cannot invent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Birth {
     pub validator: ValidatorIndex,
@@ -259,23 +263,23 @@ pub struct Birth {
     pub signature: Signature,
 }
 
-/// How far a validator has come (STATUS), and what it remembers of the receiver.
+/// Progress of a validator (STATUS), and what it remembers of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Standing {
-    /// Ties an answer to the question; 0 when nothing was asked.
+    /// Ties a response to the request; 0 if nothing was requested.
     pub nonce: u64,
-    /// Whether the receiver should answer with its own standing.
+    /// True if the receiver should respond with its own status.
     pub answer: bool,
-    /// The highest commit below which the sender knows all, with its certificate; absent before the first.
+    /// Certificate of the highest commit up to which the sender knows all commits; absent before the first.
     pub committed: Option<CommitQc>,
-    /// The highest car of the receiver's lane that the sender holds. A signed car rather than a number, so that a liar cannot push
-    /// the receiver beyond what it signed.
+    /// The highest car of the receiver's lane that the sender holds. A signed car rather than a number, so that a liar
+    /// cannot push the receiver beyond what it signed.
     pub yours: Option<SignedCar>,
     /// Per lane, the highest position that the sender holds.
     pub lanes: Vec<Position>,
-    /// In a question: the sender's disk, before its first life; the answer comes when the receiver has it on its own disk.
+    /// In a request: the sender's disk, before its first life. The response comes when the receiver has stored it.
     pub birth: Option<Birth>,
-    /// In an answer: the first disk of the receiver that the sender was told of.
+    /// In a response: the first disk that the receiver announced to the sender.
     pub met: Option<Birth>,
 }
 
@@ -300,7 +304,7 @@ impl NamedCar {
         self.tip.position
     }
 
-    /// The car before, or the lane's beginning.
+    /// The previous car, or the lane's beginning.
     pub fn parent(&self) -> Tip {
         Tip { lane: self.tip.lane, position: self.tip.position.before(), digest: self.signed.car.parent }
     }
@@ -317,7 +321,7 @@ impl NamedCar {
         &self.signed
     }
 
-    /// This car as a trace shows it.
+    /// This car as shown in a trace.
     pub fn vertex(&self) -> Vertex {
         let parent = self.parent();
         let parents = if parent.position == Position(0) { Vec::new() } else { vec![parent.into()] };
@@ -334,14 +338,14 @@ impl From<Tip> for VertexId {
 }
 
 impl Cut {
-    /// Whether this is its tip of the lane.
+    /// Returns true if this tip is part of the cut.
     pub fn names(&self, tip: &Tip) -> bool {
         self.tips.get(tip.lane.as_usize()) == Some(tip)
     }
 }
 
 impl Message {
-    /// First bytes of an encoding, after the version.
+    /// First byte of an encoding after the version, by kind.
     pub(crate) const CAR: u8 = 0;
     pub(crate) const PREPARE: u8 = 3;
     pub(crate) const TIMED_OUT: u8 = 9;
@@ -354,7 +358,7 @@ impl Message {
     }
 }
 
-/// Digests of one committee of one chain.
+/// Computes digests of one committee of one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(Scope);
 
@@ -363,17 +367,17 @@ impl Context {
         Self(Scope::new(committee))
     }
 
-    /// A car's identity, and what its owner signs.
+    /// A car's digest, which its owner signs.
     pub fn car(&self, car: &Car) -> B256 {
         self.car_with(car, batch_digest(&car.batch))
     }
 
-    /// The same. The batch goes in by its hash, so that a header alone can be checked one day.
+    /// Same, from the batch's hash. The batch enters by its hash, so that a header alone could be checked later.
     fn car_with(&self, car: &Car, batch: B256) -> B256 {
         self.0.digest("corniche-autobahn-car", &(car.lane, car.position, car.parent, batch))
     }
 
-    /// What stands below position 1 of a lane.
+    /// Parent digest of position 1 of a lane.
     pub fn lane_start(&self, lane: ValidatorIndex) -> B256 {
         self.0.digest("corniche-autobahn-lane", &lane)
     }
@@ -383,22 +387,22 @@ impl Context {
         Tip { lane, position: Position(0), digest: self.lane_start(lane) }
     }
 
-    /// What a validator signs about its disk.
+    /// Digest that a validator signs to announce its disk.
     pub fn birth(&self, validator: ValidatorIndex, disk: u64) -> B256 {
         self.0.digest("corniche-autobahn-birth", &(validator, disk))
     }
 
-    /// A cut's identity.
+    /// A cut's digest.
     pub fn cut(&self, cut: &Cut) -> B256 {
         self.0.digest("corniche-autobahn-cut", cut)
     }
 
-    /// What a leader signs.
+    /// Digest that a leader signs.
     pub fn prepare(&self, slot: Slot, view: View, cut: B256) -> B256 {
         self.0.digest("corniche-autobahn-prepare", &(slot, view, cut))
     }
 
-    /// What a share is made under.
+    /// Digest that a share signs.
     pub fn statement(&self, statement: &Statement) -> B256 {
         match *statement {
             Statement::Held(tip) => self.0.digest("corniche-autobahn-held", &tip),

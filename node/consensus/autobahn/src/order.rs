@@ -1,5 +1,5 @@
-//! The replicated part of the engine: where the sequence of commits stands (O1–O5). Everything here is a function of the committed cuts
-//! and the cars they name, so its encoding, the checkpoint, is the same at every validator.
+//! The replicated state of the engine: the position in the sequence of commits (O1–O5). It is a function of the
+//! committed cuts and their cars, so its encoding, the checkpoint, is equal at every validator.
 
 use crate::{
     message::{Context, Cut, NamedCar, Slot, Tip, View},
@@ -10,17 +10,17 @@ use corniche_engine::{Batch, Committee, Ordered, Resume};
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, wire};
 use std::sync::Arc;
 
-/// What [`Ordered::checkpoint`] encodes.
+/// Content of [`Ordered::checkpoint`].
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Checkpoint {
     pub slot: Slot,
-    /// The cuts of the last k slots up to `slot`, ascending: the anchors of the next k (P14).
+    /// The cuts of the last k slots up to `slot`, ascending: the anchors of the next k slots (P14).
     pub anchors: Vec<Cut>,
-    /// last_commit: per lane the highest executed car.
+    /// last_commit: the highest executed car per lane.
     pub executed: Vec<Tip>,
     /// Time of the last commit.
     pub time: TimestampMs,
-    /// Of the last commit; zero before the first.
+    /// Randomness of the last commit; zero before the first.
     pub randomness: B256,
 }
 
@@ -33,7 +33,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// From the genesis or from a checkpoint of this engine, which the caller covered by a certificate or wrote itself.
+    /// Starts from the genesis or from a checkpoint of this engine, which a certificate covers or this node wrote.
     pub fn new(resume: &Resume, committee: &Committee, schedule: Schedule, open_slots: u64, genesis_time: TimestampMs) -> Self {
         let context = Context::new(committee);
         let checkpoint = if resume.checkpoint.is_empty() {
@@ -57,13 +57,13 @@ impl Order {
         &self.checkpoint.anchors
     }
 
-    /// Per lane the highest executed car.
+    /// The highest executed car per lane.
     pub fn executed(&self) -> &[Tip] {
         &self.checkpoint.executed
     }
 
-    /// Executes the next slot. `chain` gives a lane's cars above the executed one that end at a tip, ascending, as far as they are
-    /// held; `None` while cars are missing: nothing happened then (O1, N7).
+    /// Executes the next slot. `chain` returns a lane's cars above the executed one up to a tip, ascending; `None` if
+    /// cars are missing. Then this returns `None` and changes nothing (O1, N7).
     pub fn execute(&mut self, cut: &Cut, chain: impl Fn(&Tip) -> Option<Vec<Arc<NamedCar>>>) -> Option<Ordered> {
         assert_eq!(cut.slot.0, self.checkpoint.slot.0 + 1, "N7: slots are executed in order");
         let mut lanes = Vec::with_capacity(cut.tips.len());
@@ -77,7 +77,7 @@ impl Order {
         let surplus = state.anchors.len().saturating_sub(self.open_slots);
         state.anchors.drain(..surplus);
         for (tip, executed) in cut.tips.iter().zip(&mut state.executed) {
-            // O4, P8: never backwards.
+            // O4, P8: never decreases.
             if tip.position > executed.position {
                 *executed = *tip;
             }
@@ -90,7 +90,7 @@ impl Order {
         let batches = full.map(|car| (car.lane(), Batch { bytes: car.batch().clone() })).collect();
         Some(Ordered {
             index: CommitIndex(cut.slot.0),
-            // CommitQCs of one slot may name different views (row 40), so the view is nothing that all agree on.
+            // CommitQCs of one slot may name different views (row 40), so validators may not agree on the view.
             leader: self.schedule.leader(cut.slot, View(0)),
             time: self.checkpoint.time,
             randomness: self.checkpoint.randomness,

@@ -1,5 +1,5 @@
-//! The engine's cryptography for production: cars and proposals are signed with ed25519; shares of certificates with ed25519 too, and a
-//! certificate is their list, or with BLS, and a certificate is their sum (row 23 of the checklist).
+//! The engine's cryptography for production. Cars and proposals are signed with ed25519. Certificates are lists of
+//! ed25519 shares, or sums of BLS shares (row 23 of the checklist).
 
 use crate::keys::{Share, Signature, Signatures, Signer};
 use corniche_crypto::{
@@ -18,7 +18,7 @@ fn domain(committee: &Committee, tag: &'static str) -> Domain {
     Domain { tag, chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
 }
 
-/// What is signed under a statement's digest with BLS; headers are signed with the same keys.
+/// Message for a BLS signature under a statement's digest; the same keys sign headers.
 fn bls_message(domain: &Domain, digest: &B256) -> Vec<u8> {
     [SHARE_TAG.as_bytes(), domain.digest(digest).as_slice()].concat()
 }
@@ -27,15 +27,16 @@ fn bls_message(domain: &Domain, digest: &B256) -> Vec<u8> {
 pub struct ValidatorKeys {
     index: ValidatorIndex,
     consensus: ConsensusKey,
-    /// Present when certificates are sums.
+    /// Present if certificates are sums.
     bls: Option<BlsSecretKey>,
     signatures: Domain,
     shares: Domain,
 }
 
 impl ValidatorKeys {
-    /// The index is where the committee lists the consensus key; `None` when it does not, or when the BLS key is another validator's.
-    /// `bls`: the key for shares, as the genesis' parameter `bls` demands; none, and shares are ed25519's.
+    /// Takes the index under which the committee lists the consensus key. Returns `None` if it is not listed, or if the
+    /// BLS key belongs to another validator. `bls` is the key for shares if the genesis' parameter `bls` is set;
+    /// without it shares use ed25519.
     pub fn new(committee: &Committee, consensus: ConsensusKey, bls: Option<BlsSecretKey>) -> Option<Self> {
         let public = consensus.public();
         let (index, member) = committee.members().find(|(_, member)| member.consensus_key == public)?;
@@ -83,11 +84,11 @@ impl Ed25519Keys {
     }
 }
 
-/// A certificate is the list of its signers' ed25519 signatures.
+/// Certificates are lists of ed25519 signatures.
 pub struct Lists(Ed25519Keys);
 
 impl Lists {
-    /// `None` when a key of the committee is not one.
+    /// Returns `None` if a key of the committee is invalid.
     pub fn new(committee: &Committee) -> Option<Self> {
         Ed25519Keys::new(committee).map(Self)
     }
@@ -114,14 +115,14 @@ impl Signatures for Lists {
     }
 }
 
-/// A certificate is the sum of its signers' BLS signatures: as large for a hundred signers as for one.
+/// Certificates are sums of BLS signatures, of constant size for any number of signers.
 pub struct Sums {
     authors: Ed25519Keys,
     keys: Vec<BlsPublicKey>,
 }
 
 impl Sums {
-    /// `None` when a key of the committee is not one. Possession of the BLS keys was proved with the genesis.
+    /// Returns `None` if a key of the committee is invalid. The genesis contains proofs of possession of the BLS keys.
     pub fn new(committee: &Committee) -> Option<Self> {
         let keys = committee.members().map(|(_, member)| BlsPublicKey::from_bytes(&member.bls_key));
         Some(Self { authors: Ed25519Keys::new(committee)?, keys: keys.collect::<Option<_>>()? })
@@ -155,7 +156,7 @@ impl Signatures for Sums {
             [(_, first), rest @ ..] if rest.iter().all(|(_, digest)| digest == first) => {
                 bls_verify_aggregate(&keys, &self.message(first), &sum)
             }
-            // TIMEOUTs say something different each.
+            // Every TIMEOUT signs a different message.
             _ => {
                 let messages: Vec<_> = signed.iter().map(|(_, digest)| self.message(digest)).collect();
                 let pairs: Vec<_> = keys.into_iter().zip(messages.iter().map(Vec::as_slice)).collect();

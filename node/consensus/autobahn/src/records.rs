@@ -1,4 +1,4 @@
-//! What the engine writes down, what waits for it to be durable, and what a new life makes of it (3.12, R1).
+//! The engine's records: writing, outputs that wait for durability, and recovery in a new life (3.12, R1).
 
 use crate::{
     engine::Autobahn,
@@ -12,14 +12,14 @@ use corniche_engine::{Output, Ticket};
 use corniche_types::ValidatorIndex;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What waits for a record.
+/// An action that waits for a record.
 pub(crate) enum Waiting {
     Lanes(Write),
     Slots(RecordId),
     Commit(Slot),
     Born,
     Birth,
-    /// This peer's disk; and what it asked.
+    /// The disk of this peer, and the nonce of its request.
     Met {
         peer: ValidatorIndex,
         nonce: u64,
@@ -33,7 +33,7 @@ impl Autobahn {
         self.outputs.push_back(Output::Persist(ticket, record.encode()));
     }
 
-    /// A life begins.
+    /// Records that a life begins.
     pub(crate) fn record_life(&mut self) {
         self.persist(Subject::Born, &Record::Born, Some(Waiting::Born));
     }
@@ -47,12 +47,12 @@ impl Autobahn {
         self.persist(Subject::Met(peer), &Record::Met(birth), Some(Waiting::Met { peer, nonce }));
     }
 
-    /// Whatever is signed from now on has a later record, so nothing needs to wait for this one.
+    /// Later signatures have later records, so nothing needs to wait for this one.
     pub(crate) fn record_silence(&mut self, silence: Silence) {
         self.persist(Subject::Silence, &Record::Silence(silence), None);
     }
 
-    /// A write of the lanes.
+    /// Records a write of the lanes.
     pub(crate) fn persist_for_lanes(&mut self, write: Write) {
         let (subject, record) = match &write {
             Write::Own(car) | Write::Voted(car) => {
@@ -82,7 +82,7 @@ impl Autobahn {
         }
     }
 
-    /// Gives up the oldest records that nobody needs, and writes again what holds back many of them.
+    /// Releases the oldest records that are not needed, and rewrites records that hold back many of them.
     pub(crate) fn release_records(&mut self) {
         let executed = self.order.slot();
         let is_needed = |subject: &Subject| needs(&self.lanes, &self.commits, executed, subject);
@@ -96,7 +96,7 @@ impl Autobahn {
         self.outputs.extend(released.map(Output::ReleaseBelow));
     }
 
-    /// What to write again about a subject; slots are too short-lived for that.
+    /// Returns the record to write again for a subject. Slots are too short-lived for that.
     fn record_of(&self, subject: &Subject) -> Option<Record> {
         match subject {
             Subject::Born => Some(Record::Born),
@@ -113,7 +113,7 @@ impl Autobahn {
     }
 }
 
-/// Whether a restart needs the newest record of this subject.
+/// Returns true if a restart needs the newest record of this subject.
 fn needs(lanes: &Lanes, commits: &BTreeMap<Slot, Commit>, executed: Slot, subject: &Subject) -> bool {
     match subject {
         Subject::Born | Subject::Birth | Subject::Met(_) | Subject::Silence => true,
@@ -123,13 +123,13 @@ fn needs(lanes: &Lanes, commits: &BTreeMap<Slot, Commit>, executed: Slot, subjec
     }
 }
 
-/// What the records of earlier lives hold.
+/// Contents of the records of earlier lives.
 #[derive(Default)]
 pub(crate) struct Found {
     pub cars: Vec<Recovered>,
     pub slots: Vec<SlotRecord>,
     pub commits: BTreeMap<Slot, Commit>,
-    /// Something was recorded that only a life records.
+    /// True if there is a record that proves a life.
     pub has_life: bool,
     pub birth: Option<Birth>,
     pub met: BTreeMap<ValidatorIndex, Birth>,

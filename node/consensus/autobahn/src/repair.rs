@@ -1,8 +1,9 @@
-//! Start-up, standing and catching up (R2, R5). None of it decides anything; answering is in `serve`.
+//! Start-up, standing and catching up (R2, R5). No decision depends on this module; `serve` contains the responses.
 //!
-//! **Standing.** A validator whose disk was lost or put back from a backup must not vote twice in a slot, nor fork its lane. So on
-//! every start it asks: how far have you come, which is my highest car that you know, and which disk did I have when we first met (signed
-//! things: a liar can withhold but not invent)? The README has the argument.
+//! **Standing.** A validator whose disk was lost or restored from a backup must not vote twice in a slot, nor fork its
+//! lane. So on every start it asks its peers three things: how far they have come, its own highest car that they know,
+//! and the first disk that it announced to them. The latter two are signed: a liar can withhold but not invent them.
+//! The README contains the argument.
 
 use crate::{
     config::Config,
@@ -16,12 +17,12 @@ use corniche_engine::TraceEvent;
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Commits that are fetched ahead of what is executed, at most.
+/// Maximum number of commits fetched ahead of execution.
 const MAX_UNEXECUTED: u64 = 256;
 
-/// What the records tell of earlier lives.
+/// Knowledge about earlier lives from the records.
 pub struct Past {
-    /// There was an earlier life and no record of it.
+    /// There was an earlier life without a record.
     pub forgot: bool,
     /// There is no record of any life.
     pub blank: bool,
@@ -30,52 +31,53 @@ pub struct Past {
     pub silence: Option<Silence>,
 }
 
-/// What has been asked of peers, and when to ask again.
+/// State of requests to peers, and the times of retries.
 pub struct Repair {
     nonce: u64,
-    /// What others said since this start.
+    /// Responses of peers since this start.
     answers: BTreeMap<ValidatorIndex, (Slot, Vec<Position>)>,
-    /// Earlier lives are accounted for; since when.
+    /// Time since when earlier lives are accounted for; `None` before.
     standing_since: Option<TimestampMs>,
-    /// Our records do not tell all that we signed.
+    /// Our records do not contain all that we signed.
     forgot: bool,
-    /// There was no record of a life at the start, and there is none on disk yet.
+    /// There was no record of a life at the start, and no such record is durable yet.
     blank: bool,
-    /// Nothing is signed about slots up to this one while the network moves without us: a life that we do not remember may have voted.
+    /// Nothing is signed about slots up to this one while the network progresses without us: a forgotten life may have
+    /// voted.
     doubtful: Slot,
-    /// What is not signed for good, in later lives either.
+    /// Never signed, also not in later lives.
     silence: Option<Silence>,
-    /// This disk's name, and how far others were told of it.
+    /// This disk's identifier, and the progress of its announcement.
     birth: Option<Birth>,
     announcement: Announcement,
-    /// The first disk of each peer that we were told of; and whether that is on ours.
+    /// The first disk that each peer announced, and whether its record is durable.
     met: BTreeMap<ValidatorIndex, (Birth, bool)>,
-    /// The highest position of an own car that told us of a lost life.
+    /// Highest position of an own car that revealed a lost life.
     lost: Position,
-    /// The highest own car that somebody knows, until it may be taken in.
+    /// The highest own car that a peer knows, until it may be adopted.
     remembered: Option<Arc<NamedCar>>,
-    /// When something was last committed or executed.
+    /// Time of the last commit or execution.
     progress_at: TimestampMs,
-    /// When somebody was last told where we stand, if that is later, and how often since.
+    /// Time of the last status message, if later, and number of attempts since.
     told_at: TimestampMs,
     attempts: u32,
-    /// Peers that are to be told where we stand since something happened, one after the other.
+    /// Number of peers that still get our status after the last event, one after the other.
     untold: usize,
     peers: usize,
-    /// The highest slot that is known to be committed, and who said so.
+    /// The highest slot known to be committed, and the peer that reported it.
     known: (Slot, Option<ValidatorIndex>),
-    /// When to ask for commits again.
+    /// Time of the next request for commits.
     commits_at: Option<TimestampMs>,
-    /// Whose turn it is to be told where we stand.
+    /// The next peer that gets our status.
     turn: usize,
 }
 
 #[derive(PartialEq, Eq)]
 enum Announcement {
     None,
-    /// On its way to the disk.
+    /// Its record is in progress.
     Recording,
-    /// In every question.
+    /// It is part of every request.
     Made,
 }
 
@@ -83,7 +85,7 @@ impl Repair {
     pub fn new(seed: u64, past: Past, size: usize, now: TimestampMs) -> Self {
         let Past { forgot, blank, birth, met, silence } = past;
         Self {
-            // Time as well, in case the caller's seed is a constant; 0 means that nothing was asked.
+            // Includes the time in case the caller's seed is constant. 0 means that nothing was requested.
             nonce: (seed.rotate_left(32) ^ now.0).max(1),
             answers: BTreeMap::new(),
             standing_since: None,
@@ -111,17 +113,18 @@ impl Repair {
         self.standing_since.is_some()
     }
 
-    /// What we say of our own past can be relied on.
+    /// Returns true if our statements about our own past are reliable.
     pub fn is_witness(&self) -> bool {
         !self.forgot || self.has_standing()
     }
 
-    /// Whoever does not know itself takes part in nothing.
+    /// A validator without knowledge of its past takes part in nothing.
     pub fn may_act(&self) -> bool {
         self.has_standing() || !(self.forgot || self.blank)
     }
 
-    /// Nor does a life without a record deliver: after a power cut, commits without records look like records that were lost.
+    /// A life without a record does not deliver either: after a power cut, commits without records look like lost
+    /// records.
     pub fn may_deliver(&self) -> bool {
         !self.blank && self.may_act()
     }
@@ -141,12 +144,12 @@ impl Repair {
         self.birth
     }
 
-    /// For questions.
+    /// The disk to name in requests.
     pub fn announced(&self) -> Option<Birth> {
         self.birth.filter(|_| self.announcement == Announcement::Made)
     }
 
-    /// What we can tell a peer of its past.
+    /// The first disk that this peer announced.
     pub fn met(&self, peer: ValidatorIndex) -> Option<Birth> {
         self.met.get(&peer).map(|(birth, _)| *birth)
     }
@@ -164,20 +167,20 @@ impl Repair {
         )
     }
 
-    /// Who may hold what this slot committed, because it told of a later one.
+    /// A peer that may hold this slot's data, because it reported a later one.
     pub fn informant(&self, slot: Slot) -> Option<ValidatorIndex> {
         self.known.1.filter(|_| slot <= self.known.0)
     }
 }
 
-/// How long nothing may happen before that is taken for standing still, ms.
+/// Time without progress after which the network counts as stalled, ms.
 fn hasty(config: &Config) -> u64 {
     config.fetch_retry_ms.saturating_mul(4)
 }
 
 impl Autobahn {
     pub(crate) fn start_greeting(&mut self) {
-        // What earlier lives signed is known only when others have said what they saw.
+        // The signatures of earlier lives are unknown until the peers respond.
         self.slots.abstain(Slot(u64::MAX));
         self.check_standing();
         self.greet_all();
@@ -193,7 +196,8 @@ impl Autobahn {
         self.send(peer, &Message::Standing(standing));
     }
 
-    /// A connection: what was sent before may be lost, and whoever waited for it need not wait for timers too (P12).
+    /// A new connection: earlier messages may be lost. Resends at once, so that the peer need not wait for timers
+    /// (P12).
     pub(crate) fn meet(&mut self, peer: ValidatorIndex) {
         self.greet(peer);
         self.lanes.send_open(peer);
@@ -219,10 +223,11 @@ impl Autobahn {
         }
     }
 
-    /// Whoever names its disk is answered when that is on ours: it relies on our telling so whenever it asks again.
+    /// A peer that announces its disk gets a response when our record of it is durable: it relies on us to report it at
+    /// every later start.
     fn take_greeting(&mut self, from: ValidatorIndex, nonce: u64, birth: Option<Birth>) {
         if !self.repair.is_witness() {
-            return; // It would hear nothing, and we are to look as if nothing had been.
+            return; // Its disk would not be recorded, and we must look after a power cut as if nothing had been received.
         }
         match (birth, self.repair.met.get(&from)) {
             (Some(birth), None) => {
@@ -239,8 +244,8 @@ impl Autobahn {
         self.take_question(peer, Question::Standing { nonce });
     }
 
-    /// R5, see the README: a quorum counting ourselves is enough for one whose records look whole. One that knows better needs so many
-    /// others that every quorum holds an honest one of them.
+    /// R5, see the README: if our records look whole, a quorum including ourselves is enough. If we know that we
+    /// forgot, every quorum must contain an honest one of the respondents.
     fn check_standing(&mut self) {
         if self.repair.has_standing() {
             return;
@@ -254,31 +259,31 @@ impl Autobahn {
         self.repair.standing_since = Some(self.now);
         self.repair.progress(self.now);
         let highest = self.repair.answers.values().map(|(slot, _)| *slot).max().unwrap_or(Slot(0)).max(self.slots.committed());
-        // A vote in slot s needed the commit of s − k, and that one votes of validators who had seen the one of s − 2k: one of them
-        // answered. Up to k more may be missing to what it knows without gaps.
+        // A vote in slot s needed the commit of s − k, and that one needed votes of validators that had seen the commit
+        // of s − 2k. One of them responded. It may lack up to k commits without gaps.
         let reached = Slot(highest.0.saturating_add(3 * self.config.open_slots));
         self.repair.doubtful = Slot(0);
         if self.repair.forgot {
             self.keep_silent(reached);
         } else if self.committee.faulty() > 0 && !(self.repair.blank && highest == Slot(0)) {
-            // At the very beginning a first life has nothing to doubt.
+            // At the very beginning, no slot is doubtful for a first life.
             self.repair.doubtful = reached;
         }
         self.abstain();
         if self.repair.blank {
             self.record_life();
         }
-        // After the record of our silence: with this car, our records look whole.
+        // Only after the record of our silence: with this car, our records look whole.
         if let Some(car) = self.repair.remembered.take() {
             self.lanes.adopt_own(&car);
         }
         self.lanes.open_own(self.now);
     }
 
-    /// R5: for good, so also after the next power cut.
+    /// R5: permanent, so also after the next power cut.
     fn keep_silent(&mut self, reached: Slot) {
         let mut silence = self.repair.silence.take().unwrap_or_default();
-        // Without Byzantine validators everybody's vote is needed for everything, so nobody can vote twice to an effect.
+        // Without Byzantine validators, every decision needs all votes, so a double vote has no effect.
         if self.committee.faulty() > 0 {
             silence.slots = silence.slots.max(reached);
             silence.lanes.resize(self.committee.size(), Position(0));
@@ -296,16 +301,16 @@ impl Autobahn {
         self.slots.abstain(silence.slots.max(self.repair.doubtful));
     }
 
-    // ---- lives that were lost ------------------------------------------------------------------------------------------
+    // ---- lost lives ----------------------------------------------------------------------------------------------------
 
-    /// R5: before a first life signs anything, others have this disk's name on theirs, as many as it needs to begin. So a disk that
-    /// was lost is known to them, also when nothing else was signed that they remember.
+    /// R5: before a first life signs anything, a quorum (with itself) must have recorded this disk's identifier. So
+    /// others know of a lost disk even if they remember no other signature of it.
     fn is_announced(&mut self) -> bool {
         let Some(signer) = self.signer.clone().filter(|_| self.repair.blank && self.committee.faulty() > 0) else {
             return true;
         };
         if self.repair.announcement == Announcement::None {
-            // Its name is on the disk before it is given.
+            // Its record is durable before it is announced.
             self.repair.announcement = Announcement::Recording;
             if self.repair.birth.is_some() {
                 self.announce_birth();
@@ -328,8 +333,8 @@ impl Autobahn {
         self.greet_all();
     }
 
-    /// Per lane, the highest position that f + 1 others said they hold: one of them is honest. An earlier life may have voted that far and
-    /// one further.
+    /// Per lane, one position above the highest that f + 1 others reported to hold: one of them is honest. An earlier
+    /// life may have voted up to there.
     fn reported_positions(&self) -> Vec<Position> {
         let place = self.committee.faulty();
         let reported = |lane: ValidatorIndex| {
@@ -341,7 +346,8 @@ impl Autobahn {
         self.committee.indices().map(reported).collect()
     }
 
-    /// A car of ours that somebody knows. It is taken in once nothing worse can come: if power fails before, we must look as we do now.
+    /// A peer knows a car of ours. If our records lack it, we adopt it only when that is safe: after a power cut
+    /// before, we must look as now.
     fn remember(&mut self, car: &Arc<NamedCar>) {
         if self.repair.may_act() && !self.lacks(car) {
             self.lanes.adopt_own(car);
@@ -354,13 +360,14 @@ impl Autobahn {
         self.learn_of_lost_life(format!("{:?} is ours and not in our records", car.tip()));
     }
 
-    /// An own car of which the records know nothing: they are not the newest. What we sent was durable before.
+    /// Returns true if our records lack this own car: they are outdated, because everything we sent was durable before.
     fn lacks(&self, car: &NamedCar) -> bool {
         let may_be_later = |own: Tip| car.position() >= own.position && car.tip() != own;
         self.lanes.own_tip().is_some_and(may_be_later) && self.lanes.get(&car.tip()).is_none()
     }
 
-    /// The same by a certificate or a commit: others hold an own car that our records lack. Called before the own lane takes it for its own.
+    /// Same check by a certificate or a commit: others hold an own car that our records lack. Must run before the own
+    /// lane adopts it.
     pub(crate) fn notice_lost_cars(&mut self) {
         let (Some(me), Some(own)) = (self.me(), self.lanes.own_tip()) else { return };
         let certified = self.lanes.certified(me).map(|certificate| certificate.tip);
@@ -372,14 +379,14 @@ impl Autobahn {
         }
     }
 
-    /// The same by a certificate that bears our signature, when our records know of no vote.
+    /// Same check by a certificate with our signature, if our records contain no vote.
     pub(crate) fn notice_lost_vote(&mut self, slot: Slot) {
         if self.repair.may_act() && !self.repair.forgot {
             self.learn_of_lost_life(format!("a vote of ours in {slot:?} is not in our records"));
         }
     }
 
-    /// We had another disk, and no life on this one knows what became of it.
+    /// We had another disk, and no life on this one knows what happened to it.
     fn remember_disk(&mut self, met: Birth) {
         let is_other = self.repair.birth.is_none_or(|birth| birth.disk != met.disk);
         if is_other && !self.repair.forgot && self.repair.silence.is_none() {
@@ -400,9 +407,9 @@ impl Autobahn {
         }
     }
 
-    // ---- commits that others have --------------------------------------------------------------------------------------
+    // ---- catching up ---------------------------------------------------------------------------------------------------
 
-    /// A slot was committed.
+    /// Learns that a slot was committed.
     pub(crate) fn learn_of_commit(&mut self, from: Option<ValidatorIndex>, slot: Slot) {
         if slot > self.repair.known.0 {
             self.repair.known = (slot, from.or(self.repair.known.1));
@@ -446,8 +453,9 @@ impl Autobahn {
 
     // ---- timers --------------------------------------------------------------------------------------------------------
 
-    /// Quick while starting or while something is on its way, slower with each attempt. When things have come to rest, everybody is told once
-    /// more, one after the other, in case the last message was lost; then there is silence.
+    /// Time of the next status messages: soon while starting or while work is pending, later with each attempt. At
+    /// rest, all peers get the status once more, one after the other, in case the last message was lost; then there is
+    /// silence.
     fn stall_deadline(&self) -> Option<TimestampMs> {
         let is_starting = !self.repair.has_standing();
         if self.committee.size() == 1 || !is_starting && !self.is_busy() && self.repair.untold == 0 {
@@ -462,7 +470,7 @@ impl Autobahn {
         self.slots.committed() > self.order.slot() || self.slots.deadline().is_some() || self.is_behind()
     }
 
-    /// When nothing moves without us, our doubts must not be what stops it.
+    /// If the network does not progress without us, our doubts must not block it.
     fn doubt_deadline(&self) -> Option<TimestampMs> {
         let since = self.repair.standing_since.filter(|_| self.repair.doubtful > Slot(0))?;
         Some(TimestampMs(since.max(self.repair.progress_at).0.saturating_add(hasty(&self.config))))

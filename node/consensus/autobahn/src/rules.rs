@@ -1,4 +1,4 @@
-//! Pure verdicts: who leads, what a view change must propose again, what a PREPARE must show, in which order cars come out.
+//! Pure rules: leaders, values required by a view change, justification of PREPAREs, order of cars.
 
 use crate::{
     config::Config,
@@ -8,11 +8,11 @@ use corniche_engine::Committee;
 use corniche_types::{B256, ValidatorIndex};
 use std::collections::BTreeMap;
 
-/// Who leads which view of which slot (S5).
+/// Leaders of all views of all slots (S5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     size: u64,
-    /// g: how far apart the leaders of successive slots are; 0 for a stable leader (row 38).
+    /// g: distance between the leaders of successive slots; 0 for a stable leader (row 38).
     step: u64,
 }
 
@@ -22,12 +22,12 @@ impl Schedule {
     }
 
     fn of(size: u64, faulty: u64, stable: bool) -> Self {
-        // P13: coprime with n, or some validators would lead no first view.
+        // P13: coprime with n; otherwise some validators would lead no first view.
         let step = (faulty.max(1)..).find(|&step| coprime(step, size)).unwrap_or(1);
         Self { size, step: if stable { 0 } else { step } }
     }
 
-    /// L(s,v) = (g·s + v) mod n. A run of f faulty leaders is paid once by the slots that are open, not by each of them.
+    /// L(s,v) = (g·s + v) mod n. Only the open slots pay for a run of f faulty leaders, not each of the leaders' slots.
     pub fn leader(&self, slot: Slot, view: View) -> ValidatorIndex {
         let place = (u128::from(self.step) * u128::from(slot.0) + u128::from(view.0)) % u128::from(self.size);
         ValidatorIndex(u16::try_from(place).expect("less than the committee's size"))
@@ -38,23 +38,23 @@ fn coprime(a: u64, b: u64) -> bool {
     if b == 0 { a == 1 } else { coprime(b, a % b) }
 }
 
-/// What the next view must propose again, given the n − f reports of a TC; `None`: its leader's own fresh cut (3.4). `overlap` is
-/// n − 2f.
+/// Returns the value that the next view must propose again, given the n − f reports of a TC; `None`: its leader's own
+/// fresh cut (3.4). `overlap` is n − 2f.
 ///
 /// Values are counted without their views (P1): a value may have been voted in several views by the time its votes are looked at.
 pub fn select(reports: &[Report], overlap: usize) -> Option<B256> {
     let confirmed = reports.iter().filter_map(|report| report.confirmed).max();
     match (repeated(reports, overlap), confirmed) {
-        // 5: the tie goes to the certificate. An equivocating leader can place f correct and f faulty voters on another value in the
-        // very view in which the certificate formed.
+        // 5: a tie goes to the certificate. An equivocating leader can make f correct and f faulty validators vote for
+        // another value in the view in which the certificate formed.
         (Some((view, value)), Some((confirmed, _))) if view > confirmed => Some(value),
         (_, Some((_, value))) => Some(value),
         (candidate, None) => candidate.map(|(_, value)| value),
     }
 }
 
-/// 2: the value that n − 2f reports name as last voted, with the (n − 2f)-th largest view among them. At most one can be named so
-/// often, because 2(n − 2f) > n − f.
+/// 2: the value that n − 2f reports name as last voted, with the (n − 2f)-th largest view among them. At most one value
+/// has so many reports, because 2(n − 2f) > n − f.
 fn repeated(reports: &[Report], overlap: usize) -> Option<(View, B256)> {
     let mut views = BTreeMap::<B256, Vec<View>>::new();
     for (view, value) in reports.iter().filter_map(|report| report.voted) {
@@ -65,13 +65,13 @@ fn repeated(reports: &[Report], overlap: usize) -> Option<(View, B256)> {
     Some((views[overlap - 1], value))
 }
 
-/// C2, the part without state: whether this PREPARE's ticket fits and its value is one that it may propose (P24, N3). `digest` is its
-/// cut's. Signatures, quorums and the shape of the cut are the verifier's.
+/// C2, the stateless part: returns true if this PREPARE's ticket fits and its value may be proposed (P24, N3). `digest`
+/// is its cut's digest. The verifier checks signatures, quorums and the shape of the cut.
 pub fn is_justified(prepare: &SignedPrepare, digest: B256, config: &Config, committee: &Committee) -> bool {
     let SignedPrepare { view, cut, previous, timeouts, .. } = prepare;
     let anchored = match (cut.slot.0.checked_sub(config.open_slots), previous) {
         (None | Some(0), None) => cut.anchor == B256::ZERO,
-        // P14: the ticket says what was committed, not only that something was.
+        // P14: the ticket names the committed value, not only the fact of a commit.
         (Some(slot @ 1..), Some(previous)) => previous.slot == Slot(slot) && previous.cut == cut.anchor,
         _ => false,
     };
@@ -86,14 +86,14 @@ pub fn is_justified(prepare: &SignedPrepare, digest: B256, config: &Config, comm
     cut.slot >= Slot(1) && anchored && entered
 }
 
-/// Whether the value of a justified PREPARE is its leader's own: its tips must then be shown to exist (C3).
+/// Returns true if the value of a justified PREPARE is its leader's own: then its tips must be proven (C3).
 pub fn is_fresh(prepare: &SignedPrepare, committee: &Committee) -> bool {
     let winner = |timeouts: &TimeoutQc| select(&timeouts.reports, committee.overlap());
     prepare.timeouts.as_ref().and_then(winner).is_none()
 }
 
-/// O5: in which order the new cars of a cut come out, given how many each lane has: the first of every lane, then the second of every
-/// lane, and so on. Pairs of (lane, offset).
+/// O5: order of the new cars of a cut, given their number per lane: the first of every lane, then the second of every
+/// lane, and so on. Returns pairs of (lane, offset).
 pub fn zip(lengths: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let longest = lengths.iter().copied().max().unwrap_or(0);
     (0..longest).flat_map(move |offset| {
@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn p1_a_value_keeps_its_votes_when_it_is_proposed_again() {
-        // Four validators. A leads view 0, all vote x, and x is committed fast; nobody hears of it. The TC of view 0 from B, C, D
-        // proposes x again. D leads view 1 and shows it to B only.
+        // Four validators. A leads view 0, all vote x, and x is committed fast, but no correct validator learns of it.
+        // The TC of view 0 from B, C, D proposes x again. D leads view 1 and shows it to B only.
         let nothing = report(None, None);
         assert_eq!(select(&[report(Some((0, X)), None), report(Some((0, X)), None), nothing], 2), Some(X));
-        // View 2 must not pick y, though no pair of view and value is there twice.
+        // View 2 must not pick y, although no pair of view and value occurs twice.
         assert_eq!(select(&[report(Some((1, X)), None), report(Some((0, X)), None), nothing], 2), Some(X));
     }
 
@@ -127,12 +127,13 @@ mod tests {
     fn the_cases_of_the_rule() {
         let (x0, x1, y0, y1) = (Some((0, X)), Some((1, X)), Some((0, Y)), Some((1, Y)));
         let cases = [
-            // 3: nothing binds.
+            // 3: no value is required.
             ([report(None, None), report(x0, None), report(y0, None)], None),
-            // 4: one of both.
+            // 4: only one of both exists.
             ([report(None, None), report(x0, None), report(x1, None)], Some(X)),
             ([report(y1, y1), report(x0, None), report(None, None)], Some(Y)),
-            // 5: the repeated value in later views wins, its second largest view counts, and ties go to the certificate.
+            // 5: the repeated value in later views wins, its second largest view counts, and ties go to the
+            // certificate.
             ([report(x1, y0), report(x1, None), report(None, None)], Some(X)),
             ([report(x1, None), report(x0, None), report(y0, y0)], Some(Y)),
             ([report(x1, None), report(x1, None), report(y1, y1)], Some(Y)),
@@ -152,7 +153,7 @@ mod tests {
             let leaders: Vec<_> = (1..=size).map(|slot| schedule.leader(Slot(slot), View(0)).0).collect();
             let distinct: std::collections::BTreeSet<_> = leaders.iter().collect();
             assert_eq!(distinct.len() as u64, size, "P13: {size} validators");
-            // A view's next leader is the neighbour, a slot's at least f further on.
+            // A view's next leader is the neighbour, a slot's is at least f further.
             let step = (u64::from(leaders[1 % leaders.len()]) + size - u64::from(leaders[0])) % size;
             assert!(size == 1 || step >= faulty.max(1), "{size} validators, {step} apart");
         }

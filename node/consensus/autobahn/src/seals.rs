@@ -1,14 +1,14 @@
-//! Seals that were found good. A certificate comes many times: with the next car, in the PREPAREs of several slots, from those who pass it
-//! on or ask; its shares are what checking costs.
+//! Cache of valid seals. A certificate arrives many times: with the next car, in the PREPAREs of several slots, from
+//! peers that forward it or request data. Checking its shares is the main cost.
 
 use corniche_types::{B256, Bytes, ValidatorIndex};
 use std::sync::{Mutex, PoisonError};
 
-/// Places a validator of the committee: more than it has certificates on their way.
+/// Cache entries per validator of the committee: more than it has certificates in transit.
 const PLACES: usize = 64;
 
-/// Good seals, by the digest of all that a check depends on. Only what was found good is noted, so what is forgotten (the later of two with
-/// one place stays) or never noted is checked again, and nothing else follows.
+/// Valid seals, by the digest of all inputs of a check. Only valid ones are stored. An evicted entry (two with one
+/// place: the later one stays) or a missing one is checked again, with no other effect.
 pub struct GoodSeals {
     places: Mutex<Vec<B256>>,
 }
@@ -18,12 +18,12 @@ impl GoodSeals {
         Self { places: Mutex::new(vec![B256::ZERO; PLACES * committee_size.max(1)]) }
     }
 
-    /// Whether `seal` is good for these signers and digests: as it was found before, or as `check` finds now.
+    /// Returns true if `seal` is valid for these signers and digests, from the cache or by calling `check`.
     pub fn is_good(&self, signed: &[(ValidatorIndex, B256)], seal: &Bytes, check: impl FnOnce() -> bool) -> bool {
         let name = name(signed, seal);
         let (head, _) = name.split_first_chunk().expect("a digest is longer");
         let place = u64::from_le_bytes(*head) as usize;
-        // Others may check the same seal meanwhile, which does no harm.
+        // Other threads may check the same seal meanwhile, which is harmless.
         if self.at(place, |noted| *noted == name) {
             return true;
         }
@@ -41,7 +41,7 @@ impl GoodSeals {
     }
 }
 
-/// One name for one question: the number of signers says where they end.
+/// Cache key of a check. The number of signers separates the signers from the seal.
 fn name(signed: &[(ValidatorIndex, B256)], seal: &Bytes) -> B256 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(signed.len() as u64).to_le_bytes());
@@ -72,7 +72,7 @@ mod tests {
             (vec![one, (other.0, one.1)], seal.clone()),
             (vec![one, (ValidatorIndex(3), other.1)], seal.clone()),
             (vec![one, other], Bytes::from_static(b"sea")),
-            // The seal takes over where the signers end.
+            // The seal starts where the signers end.
             (vec![one], [&other.0.0.to_le_bytes()[..], other.1.as_slice(), &seal].concat().into()),
         ];
         for (number, (signed, seal)) in others.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Answering peers: where we stand, cars, commits, votes and certificates that they show they lack.
+//! Responses to peers: status, cars, commits, votes and certificates that they evidently lack.
 //!
-//! **What answers cost is bounded per peer and time.** Every peer has an [`Allowance`] of bytes that refills with time. A question that
-//! comes while it is used up waits, up to [`MAX_WAITING`] of them, until it is not. So a peer that floods questions gets the same share
-//! as one that asks politely, and neither takes anything from the others.
+//! **The cost of responses is limited per peer and time.** Every peer has an [`Allowance`] of bytes that refills with
+//! time. While it is used up, up to [`MAX_WAITING`] requests wait. So a peer that floods requests gets no more than a
+//! polite one, and neither takes anything from the others.
 
 use crate::{
     config::Config,
@@ -15,24 +15,24 @@ use corniche_engine::{Allowance, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Full answers ([`Config::fetch_bytes`]) that a peer gets in a second, in a small committee.
+/// Full responses ([`Config::fetch_bytes`]) per second and peer, in a small committee.
 const ANSWERS_PER_SECOND: u64 = 16;
-/// Bytes that even the smallest answer counts.
+/// Minimum cost of a response, in bytes.
 const LEAST: u64 = 1_024;
-/// Signature checks for answers that count as much as a full answer.
+/// Number of signature checks that cost as much as a full response.
 const CHECKS: usize = 64;
-/// Questions of one peer that wait, at most; more are dropped, and asked again.
+/// Maximum number of waiting requests per peer; further ones are dropped, and the peer repeats them.
 pub const MAX_WAITING: usize = 64;
 
-/// What is owed to peers, and what they may still cost.
+/// Waiting requests of peers, and their allowances.
 #[derive(Default)]
 pub struct Service {
     allowances: BTreeMap<ValidatorIndex, Allowance>,
-    /// Of peers that have questions.
+    /// Only of peers with requests.
     waiting: BTreeMap<ValidatorIndex, VecDeque<Question>>,
 }
 
-/// What peers ask for.
+/// Requests of peers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     Standing {
@@ -45,21 +45,21 @@ pub enum Question {
     Commits {
         above: Slot,
     },
-    /// The owner sends a car that is held: it lacks our vote, or its certificate.
+    /// The owner resends a car that is held: it lacks our vote, or its certificate.
     Vote {
         tip: Tip,
     },
     Slots(slots::Question),
 }
 
-/// Allowance for the answers to one peer. Each gets one full answer a second at least.
+/// Allowance for the responses to one peer: at least one full response per second.
 fn rate(config: &Config, committee_size: usize) -> Rate {
     let answer = u64::from(config.fetch_bytes) + LEAST;
     Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)
 }
 
 impl Service {
-    /// When the next waiting question may be answered.
+    /// Time at which the next waiting request may be served.
     pub fn deadline(&self) -> Option<TimestampMs> {
         self.waiting.keys().filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
     }
@@ -68,11 +68,11 @@ impl Service {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// The next question of this peer, if its allowance at this rate is not used up.
+    /// The next request of this peer, if its allowance at this rate is not used up.
     fn next(&mut self, peer: ValidatorIndex, rate: Rate, now: TimestampMs) -> Option<Question> {
         let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate, now));
         let waiting = self.waiting.get_mut(&peer).filter(|_| allowance.refill(now))?;
-        // Small answers first: a peer that fetches long histories is not silent about slots for as long.
+        // Small responses first: a peer that fetches long histories should not miss messages about slots meanwhile.
         let small = waiting.iter().position(|question| !matches!(question, Question::Cars { .. }));
         waiting.remove(small.unwrap_or(0))
     }
@@ -117,13 +117,13 @@ impl Autobahn {
     }
 
     fn answer_standing(&mut self, peer: ValidatorIndex, nonce: u64) -> usize {
-        // Whoever forgot is no witness.
+        // A validator that forgot its past is no witness.
         if !self.repair.is_witness() {
             return 0;
         }
         let standing = self.standing(peer, nonce, false);
         let bytes = self.send(peer, &Message::Standing(standing));
-        // Its records do not have it.
+        // The peer's records do not contain it.
         let certificate = self.lanes.certified(peer).cloned();
         let check = self.config.fetch_bytes as usize / CHECKS;
         bytes + check + certificate.map_or(0, |certificate| self.send(peer, &Message::Available(certificate)))
@@ -144,7 +144,7 @@ impl Autobahn {
         }
     }
 
-    /// SYNC-REPLY. Certificates inside a chain say nothing that the chain does not say, so only the tip keeps its own.
+    /// SYNC-REPLY. Certificates inside a chain add nothing to the chain, so only the tip keeps its own.
     fn answer_cars(&mut self, peer: ValidatorIndex, tip: Tip, above: Position) -> usize {
         let mut cars = self.lanes.serve(&tip, above, self.config.fetch_bytes as usize);
         cars.drain(..cars.len().saturating_sub(MAX_CARS));

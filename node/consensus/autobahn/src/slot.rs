@@ -7,9 +7,9 @@
 //!      └─ timer, or f + 1 TIMEOUTs ─▶ timed out ── n − f TIMEOUTs (TC) ─▶ view v + 1, whose leader proposes select(TC)
 //! ```
 //!
-//! What always holds: `view` never falls, and votes are given in `view` only, so all views below are closed (P4); nothing is voted in
-//! a view that was given up (N2); one value a view (N1); what a vote or a TIMEOUT says is on disk before it leaves.
-//! The way from one view to the next is in [`views`].
+//! Invariants: `view` never decreases, and votes are cast in `view` only, so all lower views are closed (P4). There is
+//! no vote in a view that was given up (N2), and one value per view (N1). Votes and TIMEOUTs are durable before they
+//! are sent. [`views`] contains the change from one view to the next.
 
 mod views;
 
@@ -27,15 +27,16 @@ use corniche_engine::{Committee, Recipients};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Votes and TIMEOUTs of so many views are kept, from the current one on. Whoever is further ahead shows the way by certificate.
+/// Number of views, from the current one on, whose votes and TIMEOUTs are kept. Validators further ahead show the way
+/// by certificate.
 const VIEWS_KEPT: u32 = 8;
-/// Most cuts that a slot holds on others' word; what is missing in the end is asked for by its digest.
+/// Maximum number of cuts that a slot holds only because others sent them; missing ones are requested by digest.
 const MAX_BODIES: usize = 64;
 
 /// A slot that is not committed.
 pub(crate) struct SlotState {
     pub slot: Slot,
-    // ---- what must survive, see `SlotRecord`
+    // ---- durable state, see `SlotRecord`
     pub view: View,
     pub timed_out: bool,
     pub entered: Option<TimeoutQc>,
@@ -43,20 +44,20 @@ pub(crate) struct SlotState {
     voted: Option<(View, B256)>,
     prop: Option<(View, Known)>,
     conf: Option<PrepareQc>,
-    /// The last record that says so.
+    /// The last record of this state.
     recorded: RecordId,
-    // ---- what may be lost
+    // ---- volatile state
     /// The first PREPARE of this view, with the certificates of all its copies.
     pub prepare: Option<(Known, SignedPrepare)>,
     is_accused: bool,
     are_tips_asked: bool,
-    /// The cut proposed last, in any view: what the next slot's leader compares with (P26).
+    /// The last proposed cut, in any view: the next slot's leader compares with it (P26).
     pub seen: Option<Arc<Cut>>,
     tallies: BTreeMap<View, Tally>,
     timeouts: BTreeMap<View, BTreeMap<ValidatorIndex, Timeout>>,
-    /// Cuts that TIMEOUTs brought.
+    /// Cuts from TIMEOUTs.
     bodies: BTreeMap<B256, Arc<Cut>>,
-    /// The value to propose whose cut is missing here, and how often it was asked for (P6).
+    /// The value to propose if its cut is missing here, and the number of requests for it (P6).
     wanted: Option<(B256, usize)>,
     pub timers: Timers,
 }
@@ -68,20 +69,20 @@ pub(crate) struct Known {
     pub cut: Arc<Cut>,
 }
 
-/// When to act if nothing else happens (3.8).
+/// Times at which to act if no other event happens (3.8).
 #[derive(Default)]
 pub(crate) struct Timers {
-    /// The view is given up (V1, V2).
+    /// Gives up the view (V1, V2).
     pub view: Option<TimestampMs>,
-    /// T_fast: CONFIRM without the last votes (C5).
+    /// T_fast: sends CONFIRM without the last votes (C5).
     pub fast: Option<TimestampMs>,
-    /// What is open is sent again (P12).
+    /// Resends open messages (P12).
     pub resend: Option<TimestampMs>,
-    /// The missing cut is asked for again.
+    /// Requests the missing cut again.
     pub fetch: Option<TimestampMs>,
     /// The proposed cut's time is near enough to vote.
     pub early: Option<TimestampMs>,
-    /// The next leader is told what it may have missed (P11).
+    /// Reminds the next leader of what it may have missed (P11).
     pub remind: Option<TimestampMs>,
     /// The leader proposes below coverage (P10).
     pub coverage: Option<TimestampMs>,
@@ -94,23 +95,23 @@ impl Timers {
     }
 }
 
-/// Clears a timer that is due.
+/// Clears a timer that is due. Returns true if it was due.
 pub(crate) fn due(timer: &mut Option<TimestampMs>, now: TimestampMs) -> bool {
     timer.take_if(|at| *at <= now).is_some()
 }
 
-/// What a cut's tips are compared with: the value committed k slots before (P14).
+/// Reference for a cut's tips: the value committed k slots before (P14).
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor<'a> {
-    /// There is none, in the first k slots.
+    /// No anchor, in the first k slots.
     Start,
     Cut(&'a Cut),
-    /// Committed, but its cut is not here yet.
+    /// Committed, but its cut is missing here.
     Unknown,
 }
 
 impl Anchor<'_> {
-    /// A tip up to this position of its lane needs no certificate: it will be skipped (O2).
+    /// Tips up to this position of the lane need no certificate: they will be skipped (O2).
     pub fn position(&self, lane: ValidatorIndex) -> Position {
         match self {
             Self::Cut(cut) => cut.tips.get(lane.as_usize()).map_or(Position(0), |tip| tip.position),
@@ -119,15 +120,15 @@ impl Anchor<'_> {
     }
 }
 
-/// What another copy of a PREPARE shows besides. Certificates and the TC are not signed, so whoever passes a PREPARE on may have left some
-/// out, or put a TC that names nobody in the place of the one that names this cut. Returns the certificates that are new.
+/// Adds the proofs of another copy of a PREPARE. Certificates and the TC are not signed, so a forwarding validator may
+/// have left some out, or replaced the TC that names this cut with one that names none. Returns the new certificates.
 fn complete(shown: &mut SignedPrepare, copy: SignedPrepare, committee: &Committee) -> Vec<Availability> {
     let mut news = Vec::new();
     for certificate in copy.available.iter() {
         let lane = certificate.tip.lane;
         match shown.available.binary_search_by_key(&lane, |known| known.tip.lane) {
             Err(place) => shown.available.insert(place, certificate.clone()),
-            // The tip's own says more than its parent's.
+            // The tip's own certificate proves more than its parent's.
             Ok(place) if shown.available[place].tip.position < certificate.tip.position => {
                 shown.available[place] = certificate.clone();
             }
@@ -141,14 +142,14 @@ fn complete(shown: &mut SignedPrepare, copy: SignedPrepare, committee: &Committe
     news
 }
 
-/// C3: what a vote for a cut is worth here.
+/// C3: result of the check before a vote.
 enum Support {
     Strong,
-    /// These tips are not certified and not held.
+    /// These tips are neither certified nor held.
     Lacking(Vec<Tip>),
     /// Its time is too far ahead until then.
     Early(TimestampMs),
-    /// None; perhaps later, when the anchor is known.
+    /// No vote now; perhaps later, when the anchor is known.
     None,
 }
 
@@ -167,7 +168,7 @@ impl SlotState {
         Self::recovered(record, None)
     }
 
-    /// R4: goes on where the record ends. `digest` is that of `record.prop`.
+    /// R4: continues from the record. `digest` is that of `record.prop`.
     pub fn recovered(record: SlotRecord, digest: Option<B256>) -> Self {
         let SlotRecord { slot, view, timed_out, entered, proposed, voted, prop, conf } = record;
         let prop = prop.zip(digest).map(|((view, cut), digest)| (view, Known { digest, cut: Arc::new(cut) }));
@@ -193,7 +194,7 @@ impl SlotState {
         }
     }
 
-    /// Writes down what must survive, and sends what relies on it when that is durable.
+    /// Records the state that must survive, and sends `message` when the record is durable.
     pub fn promise(&mut self, desk: &mut Desk, to: Recipients, message: Message) {
         self.recorded = desk.record(SlotRecord {
             slot: self.slot,
@@ -210,7 +211,7 @@ impl SlotState {
 
     // ---- PREPARE and PREP-VOTE (C2–C4) -----------------------------------------------------------------------------
 
-    /// C2: a justified PREPARE of its leader; `from` may have passed it on.
+    /// C2: processes a justified PREPARE of its leader; `from` may have forwarded it.
     pub fn take_prepare(
         &mut self,
         desk: &mut Desk,
@@ -220,7 +221,7 @@ impl SlotState {
         prepare: SignedPrepare,
     ) {
         if let Some(timeouts) = &prepare.timeouts {
-            // It carries the reason to be in its view (Lemma 6).
+            // It carries the proof for its view (Lemma 6).
             self.take_timed_out(desk, timeouts);
         }
         if prepare.view < self.view {
@@ -254,13 +255,13 @@ impl SlotState {
                 self.prepare = Some((Known { digest, cut }, prepare));
             }
         }
-        // Its leader asks again, or this validator comes back and is shown what it voted for (R4).
+        // Its leader asks again, or this validator restarted and is shown the value that it voted for (R4).
         if self.voted == Some((self.view, digest)) {
             self.repeat(desk, Question::Vote { slot: self.slot }, Self::vote_again);
         }
     }
 
-    /// What was said before, to the leader, who may be this validator.
+    /// Repeats an earlier message to the leader, which may be this validator.
     fn repeat(&self, desk: &mut Desk, question: Question, say: impl Fn(&Self, &Desk) -> Option<Message>) {
         let leader = desk.schedule.leader(self.slot, self.view);
         if desk.me() != Some(leader) {
@@ -270,20 +271,20 @@ impl SlotState {
         }
     }
 
-    /// The vote in this view, if it has left.
+    /// The vote in this view, if it was sent.
     pub fn vote_again(&self, desk: &Desk) -> Option<Message> {
         let (_, digest) = self.voted.filter(|(view, _)| *view == self.view && desk.is_durable(self.recorded))?;
         self.prepared(desk, digest, self.has_voted_strongly())
     }
 
-    /// The acknowledgement in this view, if it has left.
+    /// The acknowledgement in this view, if it was sent.
     pub fn acknowledge_again(&self, desk: &Desk) -> Option<Message> {
         let conf = self.conf.as_ref().filter(|conf| conf.view == self.view && desk.is_durable(self.recorded))?;
         self.confirmed(desk, conf.cut)
     }
 
-    /// C4: votes for the PREPARE of this view as soon as everything that the vote says is true. One value a view (N1), none in a view
-    /// that was given up (N2).
+    /// C4: votes for the PREPARE of this view as soon as every claim of the vote is true. One value per view (N1), none
+    /// in a view that was given up (N2).
     pub fn vote_if_ready(&mut self, desk: &mut Desk, lanes: &dyn Lanes, anchor: Anchor<'_>) {
         let Some((known, prepare)) = &self.prepare else { return };
         let voted = self.voted.filter(|(view, _)| *view == self.view).map(|(_, value)| value);
@@ -309,7 +310,8 @@ impl SlotState {
         let Some(vote) = self.prepared(desk, known.digest, strong) else { return };
         self.voted = Some((self.view, known.digest));
         if strong {
-            // P5: a weak vote is not reported in a TIMEOUT, so it can bind no later view to a cut whose tips may not exist.
+            // P5: a weak vote is not reported in a TIMEOUT, so it cannot oblige a later view to a cut whose tips may
+            // not exist.
             self.prop = Some((self.view, known));
         }
         self.promise(desk, self.votes_go_to(desk), vote);
@@ -320,18 +322,19 @@ impl SlotState {
         self.view == View(0) && !self.timed_out && !self.has_voted_strongly()
     }
 
-    /// What is proposed, or was voted for, names this tip.
+    /// Returns true if the proposal, or the value voted for, names this tip.
     pub fn names(&self, tip: &Tip) -> bool {
         let cuts = [self.prepare.as_ref().map(|(known, _)| known), self.prop.as_ref().map(|(_, known)| known)];
         cuts.into_iter().flatten().any(|known| known.cut.names(tip))
     }
 
-    /// Whether a certificate may bear this validator's signature: what was signed is here, or on disk and so here again.
+    /// Returns true if a certificate may contain this validator's signature: signed statements are in memory, or
+    /// recovered from disk.
     pub fn has_voted(&self) -> bool {
         self.voted.is_some() || self.conf.is_some()
     }
 
-    /// Whose votes prepared this value in this view, if their certificate is the highest that was seen.
+    /// The validators that prepared this value in this view, if their certificate is the highest seen.
     pub fn prepared_by(&self, view: View, value: B256) -> Option<&[ValidatorIndex]> {
         let conf = self.conf.as_ref().filter(|conf| (conf.view, conf.cut) == (view, value))?;
         Some(&conf.proof.signers)
@@ -341,10 +344,10 @@ impl SlotState {
         self.prop.as_ref().is_some_and(|(view, _)| *view == self.view)
     }
 
-    /// C3.
+    /// C3: checks the claims of a vote.
     fn support(&self, desk: &Desk, lanes: &dyn Lanes, anchor: Anchor<'_>, prepare: &SignedPrepare) -> Support {
         if !is_fresh(prepare, &desk.committee) {
-            // Correct validators vouched for it in the view it was fresh in.
+            // Correct validators checked it in the view in which it was fresh.
             return Support::Strong;
         }
         let until = TimestampMs(prepare.cut.time.0.saturating_sub(MAX_CLOCK_AHEAD_MS));
@@ -352,9 +355,9 @@ impl SlotState {
             return Support::Early(until);
         }
         let is_shown = |tip: &Tip| prepare.available.iter().any(|certificate| certificate.tip == *tip);
-        // What was shown is known to the lanes, which are quicker to ask.
+        // The lanes know all shown certificates, and are faster to query.
         let is_certified = |tip: &Tip| lanes.is_certified(tip) || is_shown(tip);
-        // Y4: a body without a certified parent could stand on a chain that nobody vouches for, and is not asked for.
+        // Y4: a body without a certified parent could be on a chain without any certificate, so it is not requested.
         let has_parent = |tip: &Tip| {
             let is_parent = |parent: &Tip| parent.lane == tip.lane && parent.position.next() == tip.position;
             tip.position == Position(1) || prepare.available.iter().any(|certificate| is_parent(&certificate.tip))
@@ -393,7 +396,7 @@ impl SlotState {
 
     // ---- PrepareQC and CONFIRM-ACK (C5, C6) ------------------------------------------------------------------------
 
-    /// C5, at the leader; all-to-all, at everybody.
+    /// C5, at the leader; with all-to-all, at every validator.
     pub fn take_prepared(&mut self, desk: &mut Desk, from: ValidatorIndex, vote: Vote, strong: bool) {
         let (slot, view, cut) = (self.slot, vote.view, vote.cut);
         if !self.counts_votes(desk, view) {
@@ -415,7 +418,7 @@ impl SlotState {
         let Some(certificate) = tally.prepare_certificate(desk, slot, view, cut) else { return };
         tally.certificate = Some((certificate.clone(), desk.now));
         if desk.config.all_to_all {
-            // Everybody has it from the votes.
+            // Every validator makes the certificate from the votes.
             desk.inbox.push_back(Message::Confirm(certificate));
         } else if let Some(wait) = desk.fast_wait().filter(|_| view == self.view) {
             self.timers.fast = Some(desk.in_ms(wait));
@@ -424,17 +427,17 @@ impl SlotState {
         }
     }
 
-    /// C6. Having voted for it is not required, nor is knowing the cut (P25).
+    /// C6. Requires neither an own vote for it nor its cut (P25).
     pub fn take_confirm(&mut self, desk: &mut Desk, certificate: PrepareQc) {
         if certificate.view > self.view {
-            // n − f validators are there.
+            // n − f validators are in that view.
             self.enter(desk, certificate.view);
         }
         if certificate.view < self.view || self.timed_out {
             return;
         }
         if let Some(conf) = self.conf.as_ref().filter(|conf| conf.view == certificate.view) {
-            // N1: again for what was acknowledged, and for nothing else, whoever certified that.
+            // N1: repeats the acknowledgement of that value only, for any of its certificates.
             if conf.cut == certificate.cut {
                 self.repeat(desk, Question::Acknowledgement { slot: self.slot }, Self::acknowledge_again);
             }
@@ -445,7 +448,7 @@ impl SlotState {
         self.promise(desk, self.votes_go_to(desk), vote);
     }
 
-    /// C7, at the leader; all-to-all, at everybody.
+    /// C7, at the leader; with all-to-all, at every validator.
     pub fn take_confirmed(&mut self, desk: &mut Desk, from: ValidatorIndex, vote: Vote) {
         let (slot, view, cut) = (self.slot, vote.view, vote.cut);
         if !self.counts_votes(desk, view) {
@@ -471,7 +474,7 @@ impl SlotState {
     // ---- timers ----------------------------------------------------------------------------------------------------
 
     pub fn take_deadline(&mut self, desk: &mut Desk) {
-        due(&mut self.timers.early, desk.now); // the vote is looked at again after every input
+        due(&mut self.timers.early, desk.now); // The vote is checked again after every input.
         if due(&mut self.timers.view, desk.now) {
             self.give_up(desk);
         }
@@ -487,13 +490,13 @@ impl SlotState {
         }
     }
 
-    /// P12: whatever waits for others goes out again.
+    /// P12: resends everything that waits for others.
     fn resend(&mut self, desk: &mut Desk) {
         self.send_open(desk, Recipients::All);
         self.timers.resend = Some(desk.in_ms(desk.config.resend_ms));
     }
 
-    /// What waits for an answer.
+    /// Sends all messages that wait for a response.
     pub fn send_open(&self, desk: &mut Desk, to: Recipients) {
         if let Some(timeout) = self.timed_out.then(|| self.timeout(desk)).flatten() {
             desk.post_after(self.recorded, to, timeout);
@@ -511,13 +514,13 @@ impl SlotState {
         }
     }
 
-    /// The most that [`SlotState::footprint`] says: a vote and an acknowledgement of everybody in the views that are kept, their TIMEOUTs,
-    /// and the mail that waits for records.
+    /// Upper bound of [`SlotState::footprint`]: a vote and an acknowledgement of every validator in the kept views,
+    /// their TIMEOUTs, and messages that wait for records.
     pub fn most_held(committee_size: usize) -> usize {
         1 + VIEWS_KEPT as usize * 3 * (committee_size + 1) + MAX_BODIES + 1 + 64
     }
 
-    /// How many things are held that could become too many.
+    /// Number of held items that must stay bounded.
     pub fn footprint(&self) -> usize {
         let votes: usize = self.tallies.values().map(Tally::len).sum();
         let timeouts: usize = self.timeouts.values().map(BTreeMap::len).sum();

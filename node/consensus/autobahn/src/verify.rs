@@ -1,11 +1,14 @@
-//! Peers' bytes become [`Checked`] messages here and nowhere else. Without state that anything depends on, so it runs on any thread.
+//! The only place that turns peers' bytes into [`Checked`] messages. No result depends on state, so it runs on any
+//! thread.
 //!
-//! Checked is all that one message can show by itself: signatures, quorums (P2), kinds (P3), the shape of cars and cuts, sizes. What
-//! needs the protocol (tickets, `select`, views) is the slots', what needs a lane's history the lanes'.
+//! Checks everything that one message can prove by itself: signatures, quorums (P2), kinds (P3), the shape of cars and
+//! cuts, sizes. The slots check the rules of the protocol (tickets, `select`, views), and the lanes the history of a
+//! lane.
 //!
-//! **No message costs much.** An answer can hold thousands of cars, and anybody can send one unasked. Of [`Message::Cars`] only the hashes
-//! are checked here; the lanes drop what they did not ask for, and check the one signature that a hash does not replace. Of
-//! [`Message::Commits`] the first [`max_commits`] are checked and the rest is dropped. [`Verifier::cost`] states what each message takes.
+//! **No message is expensive.** A response can hold thousands of cars, and any peer can send one without a request. For
+//! [`Message::Cars`] only the hashes are checked here. The lanes drop what they did not request, and check the one
+//! signature that no hash replaces. Of [`Message::Commits`] the first [`max_commits`] are checked and the rest is
+//! dropped. [`Verifier::cost`] returns the cost of each message.
 
 use crate::{
     config::Config,
@@ -21,29 +24,30 @@ use corniche_engine::{Committee, PeerFault, Verified, Verifier};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::sync::Arc;
 
-/// Numbers above this are refused, so that arithmetic on them is exact.
+/// Higher numbers are rejected, so that arithmetic cannot overflow.
 const MAX_NUMBER: u64 = 1 << 48;
-/// Most commits in one answer.
+/// Maximum number of commits in one response.
 pub const MAX_COMMITS: usize = 256;
-/// Most cars in one answer.
+/// Maximum number of cars in one response.
 pub const MAX_CARS: usize = 10_000;
-/// Most signature checks for one [`Message::Commits`], unless one certificate takes more.
+/// Maximum number of signature checks for one [`Message::Commits`], unless one certificate needs more.
 const MAX_COMMIT_CHECKS: usize = 512;
-/// Checking an ed25519 signature, µs.
+/// Time to check an ed25519 signature, µs.
 const CHECK_US: u64 = 50;
-/// Checking a BLS share or one message of a sum, µs.
+/// Time to check a BLS share or one message of a sum, µs.
 const PAIRING_US: u64 = 1_000;
-/// Least bytes of a signature with what it belongs to: an ed25519 signature; a tip with its certificate's signers and BLS sum.
+/// Minimum bytes per signature, with its data: an ed25519 signature; or a tip with its certificate's signers and BLS
+/// sum.
 const LEAST_SIGNED: usize = 64;
 
-/// How many commits of one answer are checked: so many that their signatures take a few dozen milliseconds at most.
+/// Number of commits of one response that are checked; their signatures take a few dozen milliseconds at most.
 pub fn max_commits(config: &Config, committee: &Committee) -> usize {
-    // A sum takes one pairing however many signed it, which is as long as twenty signatures.
+    // A sum takes one pairing for any number of signers, which costs as much as twenty signatures.
     let checks = if config.bls { (PAIRING_US / CHECK_US) as usize } else { committee.quorum() };
     (MAX_COMMIT_CHECKS / checks).clamp(1, MAX_COMMITS)
 }
 
-/// The stateless half of the engine.
+/// The stateless part of the engine.
 pub struct AutobahnVerifier {
     config: Config,
     committee: Committee,
@@ -53,7 +57,7 @@ pub struct AutobahnVerifier {
     seals: GoodSeals,
 }
 
-/// A message of a peer after all stateless checks.
+/// A peer's message after all stateless checks.
 #[derive(Clone, Debug)]
 pub enum Checked {
     Car(Arc<NamedCar>),
@@ -66,12 +70,12 @@ pub enum Checked {
         tip: Tip,
         above: Position,
     },
-    /// A chain that ends at `tip`, or nothing. The hashes are checked, the signatures are not.
+    /// A chain that ends at `tip`, or empty. The hashes were checked, the signatures were not.
     Cars {
         tip: Tip,
         cars: Vec<Arc<NamedCar>>,
     },
-    /// What the slots are about.
+    /// A message about slots.
     Slots(Box<Message>),
     Standing {
         standing: Box<Standing>,
@@ -95,12 +99,12 @@ impl Verifier for AutobahnVerifier {
             Message::CAR | Message::CARS => signed.min(size + 1),
             Message::STANDING => signed.min(2 * size + 3),
             Message::COMMITS => signed.min(MAX_COMMIT_CHECKS + size),
-            // A sum of different statements takes a pairing for each, and these may be short.
+            // A sum over different statements takes one pairing for each, and these may be short.
             Message::PREPARE | Message::TIMED_OUT if self.config.bls => signed + size,
             _ if self.config.bls && self.config.weak_votes => signed + size,
             _ => signed,
         };
-        // Decoding and hashing: about a microsecond a small car or half a kilobyte.
+        // Decoding and hashing: about a microsecond per small car or half a kilobyte.
         let read = 5 + bytes.len() as u64 / if kind == Message::CARS { 100 } else { 512 };
         read + checks as u64 * if self.config.bls { PAIRING_US } else { CHECK_US }
     }
@@ -193,7 +197,7 @@ impl AutobahnVerifier {
         Ok(Arc::new(car))
     }
 
-    /// Everything about a car but its own signature.
+    /// Checks everything about a car except its own signature.
     fn check_unsigned(&self, signed: SignedCar) -> Result<NamedCar, String> {
         let Car { lane, position, parent, batch } = &signed.car;
         let limit = self.config.batch_bytes as usize;
@@ -213,12 +217,12 @@ impl AutobahnVerifier {
         Ok(NamedCar::trusted(signed, &self.context))
     }
 
-    /// SYNC-REPLY: the hashes chain up to the tip. Signatures are checked by [`crate::Lanes::take_cars`], where the hashes do not do:
-    /// checked here they would cost half a second for an answer that nobody asked for.
+    /// SYNC-REPLY: the hashes chain up to the tip. [`crate::Lanes::take_cars`] checks signatures where the hashes do
+    /// not suffice. Checked here they would cost half a second for an unsolicited response.
     fn check_cars(&self, tip: Tip, mut cars: Vec<SignedCar>) -> Result<Checked, String> {
         self.check_tip(&tip)?;
         must(cars.len() <= MAX_CARS, || format!("{} cars, at most {MAX_CARS}", cars.len()))?;
-        // Inside a chain they say nothing that the chain does not say.
+        // Inside a chain, certificates add nothing to the chain.
         cars.iter_mut().rev().skip(1).for_each(|car| car.certificate = None);
         let named = |car| self.check_unsigned(car).map(Arc::new);
         let cars = cars.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
@@ -241,13 +245,13 @@ impl AutobahnVerifier {
         must(self.signatures.verify_share(signer, &digest, share), || format!("bad share of validator {signer}"))
     }
 
-    /// `least` distinct signers of what `statement` says of each, by their places.
+    /// Checks that at least `least` distinct members signed `statement` of their index in the list.
     fn check_proof(&self, proof: &Proof, least: usize, statement: impl Fn(usize) -> Statement) -> Checks {
         let signers = &proof.signers;
         let known = signers.iter().all(|signer| self.committee.member(*signer).is_some());
         must(known && signers.is_sorted_by(|a, b| a < b), || "signers are distinct members in ascending order".into())?;
         must(signers.len() >= least, || format!("{} signers, at least {least}", signers.len()))?;
-        // Mostly all of them signed the same, which is then hashed once.
+        // Usually all signed the same statement, which is then hashed once.
         let mut last = None;
         let mut digest = |statement: Statement| match last {
             Some((known, digest)) if known == statement => digest,
@@ -352,7 +356,7 @@ impl AutobahnVerifier {
         self.check_confirmed(slot, highest, confirmed.as_ref())
     }
 
-    /// The certificate that a report names, and no other.
+    /// Checks that `shown` is exactly the certificate named in the report.
     fn check_confirmed(&self, slot: Slot, named: Option<(View, corniche_types::B256)>, shown: Option<&PrepareQc>) -> Checks {
         let shown_name = shown.map(|shown| (shown.view, shown.cut));
         must(named == shown_name && shown.is_none_or(|shown| shown.slot == slot), || "not the certificate reported".into())?;
@@ -377,7 +381,7 @@ impl AutobahnVerifier {
 
     fn check_commits(&self, mut commits: Vec<(Cut, CommitQc)>) -> Result<Checked, String> {
         must(commits.len() <= MAX_COMMITS, || format!("{} commits, at most {MAX_COMMITS}", commits.len()))?;
-        // They ascend, and whoever lacks the rest asks for it.
+        // They ascend, and a peer that lacks the rest requests it.
         commits.truncate(max_commits(&self.config, &self.committee));
         for (cut, certificate) in &commits {
             self.check_cut(cut)?;

@@ -1,13 +1,14 @@
 //! View changes, exhaustively: one slot, a few views, two values, and an adversary that leads every view.
 //!
-//! The adversary is the f faulty validators together with the network. In each view it shows every correct validator one PREPARE or
-//! none, each with a TC that it puts together from any n − f reports or more: those of correct validators as they are, its own as it likes
-//! (any value in any view, any certificate that exists). It votes for everything; it shows a certificate, if votes made one, to
-//! whomever it likes. A correct leader is one of its choices, and so is a replica that misses a view, or comes late to one. What is
-//! left out: nothing a correct validator could do is, because within a view it votes at most once and acknowledges at most once.
+//! The adversary is the f faulty validators together with the network. In each view it shows every correct validator
+//! one PREPARE or none, each with a TC of at least n − f reports of its choice: those of correct validators unchanged,
+//! its own with any content (any value in any view, any certificate that exists). It votes for everything. If votes
+//! made a certificate, it shows it to any validators. A correct leader is one of its choices, and so is a replica that
+//! misses a view or comes late to one. No action of a correct validator is left out, because within a view it votes at
+//! most once and acknowledges at most once.
 //!
-//! States are merged when they differ by the names of correct validators or of the two values only. The rule is a parameter, so that
-//! it can be seen that wrong ones are caught.
+//! States that differ only by the names of correct validators or of the two values are merged. The rule is a parameter,
+//! so that tests can prove that wrong rules are caught.
 
 use corniche_autobahn::{
     message::{Report, View},
@@ -26,7 +27,7 @@ struct State {
     correct: Vec<(Named, Named)>,
     /// The value that was prepared in each view.
     prepared: Vec<Option<u8>>,
-    /// Which values somebody could commit.
+    /// For each value: true if a validator could commit it.
     committed: [bool; 2],
 }
 
@@ -45,7 +46,7 @@ impl Model {
         Self { n, f, rule, records_conf: true }
     }
 
-    /// States after each view, or the trace to a slot with two values.
+    /// Number of states after each view, or the trace to a slot with two values.
     fn explore(&self, views: u32) -> Result<Vec<usize>, Vec<State>> {
         let start = State { correct: vec![(None, None); self.n - self.f], prepared: Vec::new(), committed: [false; 2] };
         let mut layers = vec![BTreeMap::from([(start.clone(), start)])];
@@ -68,7 +69,7 @@ impl Model {
         let justified = self.justified(state, view);
         let shown: Vec<Option<u8>> =
             [None].into_iter().chain((0..2).filter(|value| justified[usize::from(*value)]).map(Some)).collect();
-        // The order of correct validators matters only through their states; each gets a PREPARE and perhaps a CONFIRM.
+        // Only the states of correct validators matter, not their order; each gets a PREPARE and perhaps a CONFIRM.
         let mut found = BTreeSet::new();
         for votes in choices(&shown, state.correct.len()) {
             let count = |value| votes.iter().filter(|vote| **vote == Some(value)).count() + self.f;
@@ -95,7 +96,7 @@ impl Model {
         found
     }
 
-    /// Which values a PREPARE of this view can be justified with.
+    /// Values that can be justified in a PREPARE of this view.
     fn justified(&self, state: &State, view: u32) -> [bool; 2] {
         if view == 0 {
             return [true; 2];
@@ -112,7 +113,7 @@ impl Model {
             .flat_map(|conf| voted.iter().map(move |prop| Report { confirmed: named(*conf), voted: named(*prop) }))
             .collect();
         let mut justified = [false; 2];
-        // Exactly n − f is what a correct validator makes; more are accepted too.
+        // A correct validator uses exactly n − f reports; more are accepted too.
         for (liars, honests) in
             (0..=self.f).flat_map(|liars| (self.n - self.f - liars..=honest.len()).map(move |it| (liars, it)))
         {
@@ -131,7 +132,7 @@ impl Model {
 }
 
 impl State {
-    /// The least of those that differ by names only.
+    /// The smallest of the states that differ only by names.
     fn canonical(mut self) -> Self {
         self.correct.sort_unstable();
         let other = |named: &Named| named.map(|(view, value)| (view, 1 - value));
@@ -202,7 +203,7 @@ fn literal(reports: &[Report], overlap: usize) -> Option<B256> {
     }
 }
 
-/// Right, but a tie goes to the repeated value.
+/// Correct, except that a tie goes to the repeated value.
 fn reversed_tie(reports: &[Report], overlap: usize) -> Option<B256> {
     let confirmed = reports.iter().filter_map(|report| report.confirmed).max();
     let repeated = votes_only(reports, overlap)?;
@@ -211,7 +212,7 @@ fn reversed_tie(reports: &[Report], overlap: usize) -> Option<B256> {
     confirmed.filter(|(view, _)| *view > views[overlap - 1].0).map_or(Some(repeated), |(_, value)| Some(value))
 }
 
-/// The same where nothing is repeated often enough.
+/// Like `reversed_tie`, with certificates if no value is repeated often enough.
 fn reversed_tie_or_confirmed(reports: &[Report], overlap: usize) -> Option<B256> {
     reversed_tie(reports, overlap).or_else(|| certificates_only(reports, overlap))
 }
@@ -227,7 +228,7 @@ fn certificates_only(reports: &[Report], _: usize) -> Option<B256> {
     reports.iter().filter_map(|report| report.confirmed).max().map(|(_, value)| value)
 }
 
-/// The largest view of the repeated value instead of the (n − 2f)-th.
+/// Uses the largest view of the repeated value instead of the (n − 2f)-th.
 fn largest_view(reports: &[Report], overlap: usize) -> Option<B256> {
     let confirmed = reports.iter().filter_map(|report| report.confirmed).max();
     let repeated = votes_only(reports, overlap);

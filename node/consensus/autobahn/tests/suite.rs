@@ -7,7 +7,7 @@ corniche_testkit::suite!(AutobahnKit::quick);
 
 /// See [`suite::kept`].
 const KEPT: [(usize, u64); 1] = [
-    // Cars that waited for their turn were not held once they were certified: a validator one question behind a lane stayed behind.
+    // Waiting cars were not stored once they were certified: a validator one request behind a lane stayed behind.
     (10, 1_795_348_610),
 ];
 

@@ -1,4 +1,4 @@
-//! Counts what is allocated.
+//! Counts allocations.
 #![allow(unsafe_code)] // The trait of global allocators is unsafe; every call is passed on unchanged.
 
 use std::{
@@ -14,7 +14,7 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations so far, and their bytes.
+/// Returns the number of allocations so far, and their bytes.
 pub fn so_far() -> (u64, u64) {
     (COUNT.load(Relaxed), BYTES.load(Relaxed))
 }

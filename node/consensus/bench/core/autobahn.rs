@@ -1,4 +1,4 @@
-//! Autobahn as a subject.
+//! Autobahn as a benchmark subject.
 
 use crate::{
     Backlog,
@@ -15,7 +15,7 @@ use corniche_testkit::Micros;
 use corniche_types::{Address, B256, Bytes, ValidatorIndex, ValidatorInfo, wire};
 use std::sync::Arc;
 
-/// No view ends by its timer.
+/// View timeout, ms; no view ends by its timer.
 const NEVER_MS: u64 = 3_600_000;
 
 pub struct Auto {
@@ -24,10 +24,10 @@ pub struct Auto {
     backlog: Option<Backlog>,
 }
 
-/// What certificates are made of.
+/// Cryptography of certificates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing that costs anything; of the size of lists.
+    /// Modelled and free of cost; size as for lists.
     Modelled,
     /// Lists of ed25519 signatures.
     Lists,
@@ -42,7 +42,7 @@ struct Keys {
 }
 
 impl Auto {
-    /// `retained`: slots that are kept.
+    /// `retained`: number of slots to keep.
     pub fn new(size: usize, retained: u64, kind: Kind, backlog: Option<Backlog>) -> Self {
         let config = Config {
             retain_slots: retained,
@@ -84,7 +84,8 @@ impl Subject for Auto {
         Arc::new(AutobahnVerifier::new(self.config.clone(), committee.clone(), signatures.clone()))
     }
 
-    /// Slots from everybody; or one car of lane 1 from validator 0, so that nothing after it can be executed there.
+    /// Withholds slots from all validators; or one car of lane 1 from validator 0, so that it cannot execute anything
+    /// after it.
     fn withholds(&self, to: usize, message: &Bytes) -> bool {
         let is_it = |car: &SignedCar| car.car.lane == ValidatorIndex(1) && car.car.position == Position(3);
         match (self.backlog, wire::decode(message)) {
@@ -128,7 +129,7 @@ fn real_keys(size: usize, bls: bool) -> Keys {
     Keys { committee, signers, signatures }
 }
 
-/// Cost next to nothing, so that what is left is the engine's own.
+/// Keys of negligible cost, so that the measured cost is the engine's own.
 fn modelled_keys(size: usize) -> Keys {
     let signer = |position| Arc::new(Modelled(index(position))) as Arc<dyn Signer>;
     let signers = (0..size).map(signer).collect();

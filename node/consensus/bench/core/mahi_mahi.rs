@@ -1,4 +1,4 @@
-//! Mahi-Mahi as a subject.
+//! Mahi-Mahi as a benchmark subject.
 
 use crate::{
     Backlog,
@@ -22,7 +22,7 @@ pub struct Mahi {
     config: Config,
     keys: Keys,
     backlog: Option<Backlog>,
-    /// Coins that make the backlog stay closed to validator 0.
+    /// While true, the coins of the backlog stay closed to validator 0.
     closed: Arc<AtomicBool>,
 }
 
@@ -34,7 +34,7 @@ struct Keys {
 }
 
 impl Mahi {
-    /// `retained`: rounds that are kept.
+    /// `retained`: number of rounds to keep.
     pub fn new(size: usize, retained: u64, real: bool, backlog: Option<Backlog>) -> Self {
         let config =
             Config { gc_depth: retained, retain_rounds: retained, min_round_ms: 0, parent_grace_ms: 5, ..Config::default() };
@@ -44,7 +44,7 @@ impl Mahi {
 
     fn coin(&self, me: ValidatorIndex) -> Arc<dyn Coin> {
         let (Some(backlog), ValidatorIndex(0)) = (self.backlog, me) else { return self.keys.coin.clone() };
-        // The first that elects anybody.
+        // The first coin that elects leaders.
         let first = Context::new(&self.keys.committee).coin_message(Round(self.config.wave_length));
         let only = (backlog == Backlog::One).then_some(first);
         Arc::new(ClosedCoin { coin: self.keys.coin.clone(), closed: self.closed.clone(), only })
@@ -80,12 +80,12 @@ impl Subject for Mahi {
         Arc::new(MahiVerifier::new(self.config.clone(), committee.clone(), signatures.clone()))
     }
 
-    /// Nobody tells validator 0 what the coins are that it cannot open.
+    /// Withholds from validator 0 the values of coins that it cannot open.
     fn withholds(&self, to: usize, message: &Bytes) -> bool {
         to == 0 && self.backlog.is_some() && matches!(wire::decode(message), Ok(Message::Coins(_)))
     }
 
-    /// The values of all coins, oldest first.
+    /// Returns the values of all coins, oldest first.
     fn release(&self, proposals: u64) -> Vec<Bytes> {
         self.closed.store(false, Relaxed);
         let context = Context::new(&self.keys.committee);
@@ -117,7 +117,7 @@ fn real_keys(size: usize) -> Keys {
     Keys { committee, signers, signatures, coin }
 }
 
-/// Cost next to nothing, so that what is left is the engine's own.
+/// Keys of negligible cost, so that the measured cost is the engine's own.
 fn modelled_keys(size: usize) -> Keys {
     let signer = |position| Arc::new(Modelled(index(position))) as Arc<dyn Signer>;
     Keys {
@@ -167,7 +167,7 @@ impl Coin for ModelledCoin {
 struct ClosedCoin {
     coin: Arc<dyn Coin>,
     closed: Arc<AtomicBool>,
-    /// The one coin that is closed; `None` for all.
+    /// The only closed coin; `None` for all.
     only: Option<Vec<u8>>,
 }
 

@@ -1,13 +1,14 @@
-//! What the ordering core costs, one thread, no network: `cargo bench -p corniche-core-bench`; with words behind `--` only some
-//! of it: tables (`steady`, `full`, `backlog`, `real`), engines (`mahi-mahi`, `autobahn`), sizes of committees (`10`), and
-//! `replays=100` for a profiler.
+//! Cost of the ordering core on one thread, without network: `cargo bench -p corniche-core-bench`. Arguments after `--`
+//! select a part: tables (`steady`, `full`, `backlog`, `real`), engines (`mahi-mahi`, `autobahn`), committee sizes
+//! (`10`), and `replays=100` for a profiler.
 //!
-//! A committee of real engines runs in virtual time, over links of 10 ms, everybody proposing as fast as its protocol lets it. What
-//! happened to validator 0 is played back under a clock, see [`tape`]. Time and allocations are those inside `handle` and
-//! `poll`; what the verifier does on worker threads is a column of its own. A proposal is a block of Mahi-Mahi or a car of
-//! Autobahn; everything that an engine does is put down to the proposals that it takes in meanwhile, votes and slots too.
+//! A committee of real engines runs in virtual time, over links of 10 ms; every validator proposes as fast as its
+//! protocol allows. The inputs of validator 0 are replayed with a clock, see [`tape`]. Time and allocations are those
+//! inside `handle` and `poll`; the verifier's work on worker threads is a separate column. A proposal is a block of
+//! Mahi-Mahi or a car of Autobahn. All work of an engine, votes and slots included, is divided by the proposals that it
+//! accepts meanwhile.
 
-// A benchmark reads a clock, its panic is its report, and its table is the result.
+// A benchmark reads a clock, reports failures by panics, and prints a table as its result.
 #![allow(clippy::disallowed_types, clippy::unwrap_used, clippy::print_stdout)]
 
 mod allocations;
@@ -20,21 +21,21 @@ use mahi_mahi::Mahi;
 use std::rc::Rc;
 use tape::{Cost, Net, Subject};
 
-/// Bytes of a transaction, where they are counted.
+/// Bytes per transaction, for tables that count transactions.
 const TRANSACTION: u64 = 512;
 
-/// Why the order does not go on while proposals do.
+/// Reason why ordering stalls while proposals continue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Backlog {
-    /// Mahi-Mahi: no coin opens to validator 0. Autobahn: nobody hears of any slot.
+    /// Mahi-Mahi: no coin opens at validator 0. Autobahn: no validator receives any slot.
     All,
-    /// Mahi-Mahi: one coin does not. Autobahn: validator 0 lacks one car, but nothing else.
+    /// Mahi-Mahi: one coin stays closed. Autobahn: validator 0 lacks only one car.
     One,
 }
 
-/// What to measure.
+/// The selected measurements.
 struct Choice {
-    /// `cargo test --benches` asks for a run that only shows that it works.
+    /// Set by `cargo test --benches`: a short run that only shows that the benchmark works.
     quick: bool,
     words: Vec<String>,
 }
@@ -45,7 +46,7 @@ impl Choice {
         Self { quick: flags.iter().any(|flag| flag == "--test"), words }
     }
 
-    /// Whether this one of these words is wanted: it is there, or none of them is.
+    /// Returns true if `word` was given, or none of `all`.
     fn wants(&self, word: &str, all: &[&str]) -> bool {
         let said = |word: &str| self.words.iter().any(|said| said == word);
         said(word) || !all.iter().any(|word| said(word))
@@ -73,7 +74,7 @@ impl Choice {
         said.unwrap_or(if self.quick { 2 } else { 7 })
     }
 
-    /// Both engines, or the one that is wanted, with modelled keys.
+    /// Both engines, or the selected one, with modelled keys.
     fn subjects(&self, size: usize, retained: u64, backlog: Option<Backlog>) -> Vec<Rc<dyn Subject>> {
         let mahi: Rc<dyn Subject> = Rc::new(Mahi::new(size, retained, false, backlog));
         let auto: Rc<dyn Subject> = Rc::new(Auto::new(size, retained, Kind::Modelled, backlog));
@@ -90,7 +91,7 @@ fn main() {
     choice.table("real").then(|| real_cryptography(&choice));
 }
 
-/// Runs for so many proposals of everybody, then measures so many.
+/// Runs for `warm` proposals per validator, then measures `proposals`.
 fn steady(subject: Rc<dyn Subject>, batch_bytes: usize, warm: u64, proposals: u64, replays: usize) -> Cost {
     let mut net = Net::new(subject, batch_bytes);
     net.run(warm);

@@ -1,8 +1,8 @@
-//! A committee of engines in virtual time, and a tape of what happened to validator 0, which is then done again under a clock.
+//! Runs a committee of engines in virtual time, records the inputs of validator 0, and replays them with a clock.
 //!
-//! An engine is a function of its inputs: played back, they cost what they cost in the committee, as often as one likes, without
-//! anybody else on the processor. Every section of the tape is played several times, and of each instant the cheapest time counts:
-//! on a busy machine anything more is somebody else's.
+//! An engine is a function of its inputs: replayed, they cost as much as in the committee, as often as needed, without
+//! other load on the processor. Every section of the tape is replayed several times, and for each instant the lowest
+//! time counts: on a busy machine, any excess belongs to other processes.
 
 use crate::allocations;
 use corniche_engine::{Batch, Engine, Input, Ordered, Output, Recipients, Ticket, TraceEvent, Verifier};
@@ -16,26 +16,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One engine under one committee.
+/// One engine with one committee.
 pub trait Subject {
     fn name(&self) -> &'static str;
-    /// How many validators there are.
+    /// Number of validators.
     fn size(&self) -> usize;
-    /// At the birth of the network. For validator 0, what [`Subject::release`] released is withheld again.
+    /// Starts an engine at genesis. For validator 0, this withholds again what [`Subject::release`] released.
     fn start(&self, me: ValidatorIndex) -> Box<dyn Engine>;
     fn verifier(&self) -> Arc<dyn Verifier>;
-    /// Whether a backlog is made by keeping this message back.
+    /// Returns true if this message must be held back to create the backlog.
     fn withholds(&self, to: usize, message: &Bytes) -> bool;
-    /// What is kept back besides messages comes to light, after so many proposals of everybody. What the others then tell validator 0.
+    /// Releases everything that is withheld besides messages, after this many proposals per validator. Returns the
+    /// messages that the others then send to validator 0.
     fn release(&self, proposals: u64) -> Vec<Bytes>;
 }
 
 /// One-way delay of every link; writes take no time.
 const DELAY: Micros = Micros::from_millis(10);
-/// Nothing takes so long.
+/// Upper bound of every run.
 const LIMIT: Micros = Micros::from_seconds(60);
 
-/// See the module documentation.
+/// A committee and the tape of validator 0.
 pub struct Net {
     subject: Rc<dyn Subject>,
     world: World<Node>,
@@ -45,7 +46,7 @@ pub struct Net {
 
 type Section = Vec<(TimestampMs, Taped)>;
 
-/// An input.
+/// One recorded input.
 enum Taped {
     Batch,
     Message { from: ValidatorIndex, bytes: Bytes },
@@ -56,22 +57,22 @@ enum Taped {
     Release,
 }
 
-/// What a section of the tape did and took.
+/// Outputs and cost of one section of the tape.
 #[derive(Clone, Default)]
 pub struct Cost {
-    /// One entry an instant.
+    /// Time in the engine, one entry per instant.
     engine: Vec<Duration>,
-    /// Likewise.
+    /// Time in the verifier, one entry per instant.
     verifier: Vec<Duration>,
     pub allocations: u64,
     pub allocated_bytes: u64,
     pub counts: Counts,
 }
 
-/// What an engine said it did.
+/// Counts from the engine's outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Blocks or cars taken in, own ones too.
+    /// Accepted blocks or cars, own ones included.
     pub proposals: u64,
     pub commits: u64,
     pub batches: u64,
@@ -79,17 +80,17 @@ pub struct Counts {
 }
 
 impl Cost {
-    /// Microseconds inside the engine.
+    /// Time inside the engine, µs.
     pub fn engine(&self) -> f64 {
         micros(self.engine.iter().sum())
     }
 
-    /// Microseconds inside the verifier.
+    /// Time inside the verifier, µs.
     pub fn verifier(&self) -> f64 {
         micros(self.verifier.iter().sum())
     }
 
-    /// The instant at which the engine was busy for longest, in microseconds.
+    /// Longest time of the engine in one instant, µs.
     pub fn longest(&self) -> f64 {
         micros(self.engine.iter().max().copied().unwrap_or_default())
     }
@@ -115,7 +116,8 @@ impl Counts {
 }
 
 impl Net {
-    /// Everybody proposes batches of so many bytes as fast as it can. With a backlog, something is withheld until [`Net::release`].
+    /// Every validator proposes batches of this size as fast as it can. With a backlog, the withheld data stays
+    /// withheld until [`Net::release`].
     pub fn new(subject: Rc<dyn Subject>, batch_bytes: usize) -> Self {
         let batch: Bytes = vec![7; batch_bytes].into();
         let size = subject.size();
@@ -129,13 +131,15 @@ impl Net {
         Self { subject, world, batch, tape: Vec::new() }
     }
 
-    /// Until validator 0 has taken in so many more proposals of everybody, on the average; a section of the tape.
+    /// Runs until validator 0 has accepted this many further proposals per validator, on average. Records a section of
+    /// the tape.
     pub fn run(&mut self, proposals: u64) {
         let goal = self.counts().proposals + proposals * self.subject.size() as u64;
         self.run_until(|counts| counts.proposals >= goal);
     }
 
-    /// What was withheld comes to light, and until validator 0 has delivered everything that it has taken in; a section of the tape.
+    /// Releases the withheld data and runs until validator 0 has delivered everything that it accepted. Records a
+    /// section of the tape.
     pub fn release(&mut self) {
         let (now, goal) = (self.world.now(), self.counts().proposals);
         self.world.set_adversary(None);
@@ -162,11 +166,11 @@ impl Net {
         self.world.process(0).map_or(Counts::default(), |node| node.counts)
     }
 
-    /// Plays the tape so often; what its last sections cost.
+    /// Replays the tape this many times. Returns the costs of its last sections.
     pub fn costs<const N: usize>(self, replays: usize) -> [Cost; N] {
         let Self { subject, world, batch, tape } = self;
         let counts = world.process(0).map(|node| node.counts);
-        // Everybody else's memory.
+        // Frees the memory of the other validators.
         drop(world);
         let all = (0..replays).map(|_| play(&*subject, &batch, &tape)).reduce(cheapest).expect("at least once");
         assert_eq!(all.last().map(|cost| cost.counts), counts, "the same inputs, the same outputs");
@@ -184,7 +188,7 @@ impl Net {
     }
 }
 
-/// What each section cost; counts are since the beginning.
+/// Replays the tape once. Returns the cost of each section; counts are since the beginning.
 fn play(subject: &dyn Subject, batch: &Bytes, tape: &[Section]) -> Vec<Cost> {
     let (mut engine, verifier) = (subject.start(ValidatorIndex(0)), subject.verifier());
     let mut counts = Counts::default();
@@ -207,7 +211,7 @@ fn play(subject: &dyn Subject, batch: &Bytes, tape: &[Section]) -> Vec<Cost> {
                 while let Some(output) = engine.poll() {
                     outputs.push(output);
                 }
-                // A caller asks for it every time.
+                // A caller reads the deadline after every input.
                 black_box(engine.deadline());
             }
             cost.engine.push(start.elapsed());
@@ -222,7 +226,7 @@ fn play(subject: &dyn Subject, batch: &Bytes, tape: &[Section]) -> Vec<Cost> {
     costs
 }
 
-/// Of two plays of one tape, instant by instant.
+/// Combines two replays of one tape: the minimum for each instant.
 fn cheapest(mut one: Vec<Cost>, other: Vec<Cost>) -> Vec<Cost> {
     let take = |one: &mut Vec<Duration>, other: &[Duration]| one.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).min(*b));
     for (one, other) in one.iter_mut().zip(&other) {
@@ -259,7 +263,7 @@ struct Node {
     batch: Bytes,
     actions: VecDeque<Action<Packet>>,
     counts: Counts,
-    /// Validator 0's since it was last taken.
+    /// The inputs of validator 0 since the last section.
     tape: Section,
 }
 
@@ -340,7 +344,7 @@ impl Process for Node {
     fn power_off(self) {}
 }
 
-/// Holds what makes the backlog, until it is taken away.
+/// Holds the messages that create the backlog, until it is removed.
 struct Withhold(Rc<dyn Subject>);
 
 impl Adversary<Packet> for Withhold {

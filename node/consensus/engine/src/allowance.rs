@@ -1,8 +1,9 @@
-//! What a peer may cost, by time.
+//! Token bucket that limits the cost of one peer per unit of time.
 
 use corniche_types::TimestampMs;
 
-/// A token bucket in units of the owner's choice. It may go into debt, as an answer's cost is known only afterwards.
+/// A token bucket. The unit is the owner's choice. The balance may become negative, because the cost of a response is
+/// known only afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     rate: Rate,
@@ -10,16 +11,16 @@ pub struct Allowance {
     at: TimestampMs,
 }
 
-/// How an [`Allowance`] refills.
+/// Size and refill rate of an [`Allowance`].
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// As much as there is after a pause.
+    /// Capacity of the bucket.
     pub most: u64,
-    /// Regained every millisecond; 0 counts as 1.
+    /// Units refilled per millisecond; 0 counts as 1.
     pub per_ms: u64,
 }
 
-/// Peers that get a full share each.
+/// Largest committee in which every peer gets the full share.
 const UNSHARED_PEERS: u64 = 7;
 
 impl Allowance {
@@ -27,7 +28,7 @@ impl Allowance {
         Self { rate, left: rate.most(), at: now }
     }
 
-    /// Whether anything is left at `now`.
+    /// Refills the bucket up to `now`. Returns true if the balance is above 0.
     pub fn refill(&mut self, now: TimestampMs) -> bool {
         let gained = (now.0 - self.at.0.min(now.0)).saturating_mul(self.rate.per_ms());
         self.left = self.left.saturating_add(i64::try_from(gained).unwrap_or(i64::MAX)).min(self.rate.most());
@@ -39,7 +40,7 @@ impl Allowance {
         self.left = self.left.saturating_sub(i64::try_from(cost).unwrap_or(i64::MAX));
     }
 
-    /// When something may be spent again.
+    /// Earliest time at which the balance is above 0.
     pub fn ready_at(&self) -> TimestampMs {
         let debt = u64::try_from(1_i64.saturating_sub(self.left)).unwrap_or(0);
         TimestampMs(self.at.0.saturating_add(debt.div_ceil(self.rate.per_ms())))
@@ -47,8 +48,9 @@ impl Allowance {
 }
 
 impl Rate {
-    /// The share of one of `peers`: `each` a second in a committee of up to seven. In a larger one the total stays the same, so that the faulty
-    /// ones together cost no more, but nobody gets less than `least`. Half a second's worth can be spent at once after a pause.
+    /// Share of one of `peers`. In a committee of up to 7, each peer gets `each` per second. In a larger committee the
+    /// total stays constant, so that the faulty peers together cost no more; but no peer gets less than `least`. The
+    /// bucket holds half a second's worth.
     pub fn shared(each: u64, least: u64, peers: usize) -> Self {
         let share = each.saturating_mul(UNSHARED_PEERS) / UNSHARED_PEERS.max(peers as u64);
         let per_second = share.max(least);
@@ -75,7 +77,7 @@ mod tests {
         assert!(!allowance.refill(TimestampMs(110)));
         assert_eq!(allowance.ready_at(), TimestampMs(111));
         assert!(allowance.refill(TimestampMs(111)));
-        // A pause fills it up and no further.
+        // A pause refills the bucket only to its capacity.
         assert!(allowance.refill(TimestampMs(u64::MAX)));
         allowance.spend(10);
         assert!(!allowance.refill(TimestampMs(u64::MAX)));

@@ -13,7 +13,8 @@ pub struct Committee {
     members: Vec<Member>,
 }
 
-/// One committee of one chain. It stands in every digest that its members sign, so that no signature counts anywhere else.
+/// Identifies one committee of one chain. Every digest that members sign contains it, so that a signature is valid in
+/// no other context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize)]
 pub struct Scope {
     chain_id: u64,
@@ -26,12 +27,12 @@ impl Scope {
         Self { chain_id: committee.chain_id, epoch: committee.epoch, committee_hash: committee.hash }
     }
 
-    /// `payload` under a tag of the engine's, ready to be signed.
+    /// Encodes `payload` with the engine's tag, ready for signing.
     pub fn encode<T: BorshSerialize>(&self, tag: &str, payload: &T) -> Vec<u8> {
         wire::encode(&(tag, self, payload))
     }
 
-    /// BLAKE3 of [`Scope::encode`], which is never put together.
+    /// BLAKE3 hash of [`Scope::encode`], computed without building the encoding.
     pub fn digest<T: BorshSerialize>(&self, tag: &str, payload: &T) -> B256 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&[wire::VERSION]);
@@ -40,11 +41,11 @@ impl Scope {
     }
 }
 
-/// One validator as the others know it.
+/// Public data of one validator.
 pub type Member = ValidatorInfo;
 
 impl Committee {
-    /// The first committee.
+    /// Committee of epoch 0.
     pub fn from_genesis(genesis: &Genesis) -> Self {
         Self {
             chain_id: genesis.chain_id,
@@ -63,7 +64,7 @@ impl Committee {
         self.epoch
     }
 
-    /// Stands in everything the members sign.
+    /// Part of every digest that the members sign.
     pub fn hash(&self) -> B256 {
         self.hash
     }
@@ -72,27 +73,28 @@ impl Committee {
         self.fault_model
     }
 
-    /// n: every validator.
+    /// n: number of validators.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// f: most validators that may be faulty.
+    /// f: maximum number of faulty validators.
     pub fn faulty(&self) -> usize {
         self.fault_model.faulty(self.size())
     }
 
-    /// n − f: as many as can be waited for; two of them share an honest validator.
+    /// n − f: largest number of validators that a validator can wait for. Two quorums share at least one honest
+    /// validator.
     pub fn quorum(&self) -> usize {
         self.fault_model.quorum(self.size())
     }
 
-    /// f + 1: at least one of them is honest.
+    /// f + 1: smallest number of validators that includes an honest one.
     pub fn validity(&self) -> usize {
         self.faulty() + 1
     }
 
-    /// n − 2f: how many of a quorum are surely in another quorum's honest part.
+    /// n − 2f: minimum number of validators that two quorums share, and of honest validators in one quorum.
     pub fn overlap(&self) -> usize {
         self.size() - 2 * self.faulty()
     }

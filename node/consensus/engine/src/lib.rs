@@ -1,15 +1,15 @@
-//! The interface of every ordering engine, and its words.
+//! The interface of every ordering engine, and its vocabulary.
 //!
 //! An engine is a state machine without I/O. The caller applies one [`Input`] with [`Engine::handle`], then takes every
-//! [`Output`] with [`Engine::poll`] until `None`, then waits for the next input or for [`Engine::deadline`]. Nothing else
-//! exists: no clock (time is an argument), no channel, no lock, no log of its own, no randomness besides the seed.
+//! [`Output`] with [`Engine::poll`] until `None`, then waits for the next input or for [`Engine::deadline`]. An engine
+//! has no clock (time is an argument), no channel, no lock, no log and no source of randomness besides its seed.
 //!
-//! - **Recovery is construction.** An engine is built from its configuration, the committee, a seed, the records it asked
-//!   to persist and has not released, and the [`Resume`] point stored beside the state. It then emits every
-//!   [`Ordered`] after that point, the same ones as before.
+//! - **Recovery is construction.** An engine is built from its configuration, the committee, a seed, the records that
+//!   it persisted and has not released, and the [`Resume`] point stored with the state. It then emits every [`Ordered`]
+//!   after that point, identical to the first time.
 //! - **Durable before visible.** A send that relies on a record leaves only after the matching [`Input::Durable`].
-//! - **Trust is a type.** Peers' bytes are checked by the engine's [`Verifier`], on any thread; the engine takes only what
-//!   the verifier returned.
+//! - **Trust is a type.** The engine's [`Verifier`] checks the bytes of peers, on any thread. The engine accepts only
+//!   its results.
 
 mod allowance;
 mod committee;
@@ -22,22 +22,25 @@ pub use allowance::{Allowance, Rate};
 pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
 
-/// An ordering engine. See the crate documentation for how it is driven.
+/// An ordering engine. The crate documentation describes how to drive it.
 pub trait Engine: Send {
-    /// Applies one input. Never blocks, never fails: what a peer got wrong comes out as [`Output::Accuse`] or is dropped.
+    /// Applies one input. Never blocks and never fails: a peer's fault is reported as [`Output::Accuse`], or the
+    /// message is dropped.
     fn handle(&mut self, now: TimestampMs, input: Input);
 
-    /// The next thing the caller owes, or `None` when there is nothing to do until the next input.
+    /// Returns the next output, or `None` when there is nothing to do until the next input.
     fn poll(&mut self) -> Option<Output>;
 
-    /// When to call `handle` with [`Input::Deadline`] if nothing else happens; changes with every input.
+    /// Time at which the caller must call `handle` with [`Input::Deadline`] if no other input arrives. Every input may
+    /// change it.
     fn deadline(&self) -> Option<TimestampMs>;
 }
 
-/// Checks peers' bytes, without state, on any thread.
+/// Checks the bytes of peers. Has no state; usable on any thread.
 pub trait Verifier: Send + Sync {
-    /// Estimate of what [`Verifier::verify`] takes for `bytes`, µs on an ordinary machine, from the first bytes and the length alone. Not
-    /// less than it takes; more where decoding would be needed to know. Callers share their threads among peers by it.
+    /// Estimates the time that [`Verifier::verify`] needs for `bytes`, in µs on an ordinary machine, from the first
+    /// bytes and the length alone. It is an upper bound: higher than the real cost where only decoding could tell.
+    /// Callers use it to share their threads fairly among peers.
     fn cost(&self, bytes: &[u8]) -> u64;
 
     /// Decodes and checks everything about `bytes` that can be checked without the engine's state.
@@ -54,17 +57,19 @@ impl std::fmt::Debug for Verified {
     }
 }
 
-/// A peer sent something that is never valid.
+/// A peer sent data that is never valid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct PeerFault(pub String);
 
-/// Identifies one record an engine asked to persist. Chosen by the engine, never reused, also not across restarts.
+/// Identifies one record that an engine asked to persist. The engine chooses it and never reuses it, not even after a
+/// restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
 impl Ticket {
-    /// The first of a life. Time stands in it, so that tickets are not reused even when the records of earlier lives are lost.
+    /// First ticket of a run of the engine. It contains the time, so that tickets stay unique even when earlier records
+    /// are lost.
     pub fn first(now: TimestampMs) -> Self {
         Self(now.0.min(u64::MAX >> 20) << 20)
     }
@@ -74,21 +79,21 @@ impl Ticket {
     }
 }
 
-/// A proposer's transactions, opaque to engines.
+/// The transactions of one proposer, opaque to engines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Encoded transactions (`corniche_admission::batch`); empty for an empty batch.
     pub bytes: Bytes,
 }
 
-/// What happens to an engine.
+/// Events that the caller passes to an engine.
 #[derive(Debug)]
 pub enum Input {
-    /// The answer to [`Output::WantBatch`]. May come much later than asked.
+    /// Response to [`Output::WantBatch`]. It may come much later than the request.
     Batch(Batch),
     /// A peer's message that this engine's [`Verifier`] accepted.
     Message { from: ValidatorIndex, message: Verified },
-    /// The record of this ticket is on disk.
+    /// The record with this ticket is on disk.
     Durable(Ticket),
     /// [`Engine::deadline`] passed.
     Deadline,
@@ -96,39 +101,42 @@ pub enum Input {
     PeerUp(ValidatorIndex),
     /// The connection to this validator ended.
     PeerDown(ValidatorIndex),
-    /// A certificate covers the state after this commit, which was delivered here: a quorum executed everything up to it, and validators
-    /// that lack it can follow certified blocks. A hint for what to keep for others; may be late or left out, never early.
+    /// A certificate covers the state after this commit, which was delivered here. A quorum executed everything up to
+    /// it, and validators that lack it can follow certified blocks. This is a hint about which data to keep for peers.
+    /// It may be late or missing, but never early.
     Certified(CommitIndex),
 }
 
-/// What an engine owes the world.
+/// Requests of an engine to its caller.
 #[derive(Debug)]
 pub enum Output {
-    /// The engine could propose now. Answer with [`Input::Batch`] as soon as there is at least one transaction, holding at
-    /// most this much; do not answer while there is none, but with an empty batch when a later commit is wanted all the same: the engine
-    /// then goes on without transactions. At most one is outstanding.
+    /// The engine could propose now. Respond with [`Input::Batch`] as soon as there is at least one transaction, within
+    /// these limits. Without transactions, do not respond, unless a later commit is needed anyway: then respond with an
+    /// empty batch, and the engine continues without transactions. At most one request is outstanding.
     WantBatch { bytes: u32, gas: u64 },
-    /// Deliver `message` to these validators, in order per validator while the connection lasts; loss on disconnect is
-    /// allowed. The sender itself is never in `to`.
+    /// Deliver `message` to these validators. Per validator, messages arrive in order while the connection lasts; a
+    /// disconnect may lose them. `to` never includes the sender.
     Send { to: Recipients, message: Bytes },
-    /// Append `record`, sync, then answer [`Input::Durable`]. Records become durable in the order they were emitted.
+    /// Append `record`, sync, then respond with [`Input::Durable`]. Records become durable in the order in which they
+    /// were emitted.
     Persist(Ticket, Bytes),
-    /// This record, and every one with a smaller ticket, is not needed any more.
+    /// This record, and every record with a smaller ticket, is not needed any more.
     ReleaseBelow(Ticket),
     /// The next commit.
     Deliver(Ordered),
-    /// A proposal, an own one too, was taken in with its transactions: a later commit will probably hold them, probably in the
-    /// order in which proposals are taken in. A hint for running them early; owes nothing, and nothing may depend on it.
+    /// A proposal (own ones included) was accepted with its transactions. A later commit will probably contain it,
+    /// probably in the order of acceptance. A hint for speculative execution: it guarantees nothing, and correctness
+    /// must not depend on it.
     Available { author: ValidatorIndex, batch: Batch },
-    /// An own batch that will never be ordered: its transactions go back to the pool.
+    /// An own batch that will never be ordered: its transactions return to the pool.
     Requeue(Batch),
     /// Proof or strong evidence that a validator broke the rules.
     Accuse { validator: ValidatorIndex, offence: Offence, evidence: Vec<Bytes> },
-    /// For logs and tests; owes nothing.
+    /// For logs and tests; requires no action.
     Trace(TraceEvent),
 }
 
-/// Whom a message is for.
+/// Recipients of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipients {
     /// Every other validator of the committee.
@@ -136,7 +144,7 @@ pub enum Recipients {
     One(ValidatorIndex),
 }
 
-/// What a validator did.
+/// Violations that a validator can be accused of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offence {
     /// Signed two different proposals for one slot.
@@ -147,32 +155,34 @@ pub enum Offence {
     BadCoinShare,
 }
 
-/// Something an engine did, for people who want to see an execution: logs, the ring behind `corniche_getDag`, the simulator.
-/// Nothing may depend on it.
+/// Something an engine did, shown to people who inspect an execution: logs, the ring buffer behind `corniche_getDag`,
+/// the simulator. No behaviour may depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum TraceEvent {
-    /// An own proposal was signed; it is not durable yet.
+    /// An own proposal was signed. It is not durable yet.
     Proposed(Vertex),
-    /// A proposal, an own one too, was taken in with its whole history.
+    /// A proposal (own ones included) was accepted, and its whole history is present.
     Accepted(Vertex),
-    /// The leaders of a round became known, in the order of their ranks.
+    /// The leaders of a round became known, in rank order.
     Elected { round: u64, leaders: Vec<ValidatorIndex> },
-    /// A leader slot got its final verdict: what it committed, or `None` for skipped. `why` names the rule. The digest is that of the
-    /// leader's own proposal where the engine commits those, and of no [`Vertex`] where it commits cuts through lanes.
+    /// A leader slot was decided finally. `committed` is `None` for a skipped slot. `why` names the rule. The digest is
+    /// that of the leader's own proposal if the engine commits proposals. It belongs to no [`Vertex`] if the engine
+    /// commits cuts through lanes.
     Decided { round: u64, rank: u16, leader: ValidatorIndex, committed: Option<B256>, why: String },
-    /// Anything else worth a log line; `name` is short and in kebab-case.
+    /// Any other event for the log; `name` is short and in kebab-case.
     Note { name: String, detail: String },
-    /// What a committed leader slot orders was delivered, as this commit. A slot waits for its turn, so this may come long after the
-    /// verdict; a restart may tell it again.
+    /// The proposals that a committed leader slot orders were delivered as this commit. A slot waits for earlier slots,
+    /// so this event may come long after the decision. It may repeat after a restart.
     Delivered { round: u64, rank: u16, commit: CommitIndex },
-    /// Validators signed that they hold a proposal and everything below it in its lane. The proposal itself may not be here.
+    /// Validators signed that they hold a proposal and everything below it in its lane. This node may lack the proposal
+    /// itself.
     Held { vertex: VertexId, holders: Vec<ValidatorIndex> },
-    /// Who agreed on what a leader slot commits, where votes are messages: who voted, and who confirmed where a second step was needed.
-    /// Whoever learns only of the result may not know of the first step; then it is empty.
+    /// Validators that agreed on a leader slot, in engines whose votes are messages: `voters`, and `confirmers` where a
+    /// second step was needed. A node that learns only the result may not know the first step; then `voters` is empty.
     Agreed { round: u64, rank: u16, voters: Vec<ValidatorIndex>, confirmers: Vec<ValidatorIndex> },
 }
 
-/// A proposal's name: the same at every validator.
+/// Identifies a proposal. All validators use the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct VertexId {
     pub round: u64,
@@ -180,18 +190,18 @@ pub struct VertexId {
     pub digest: B256,
 }
 
-/// A proposal as a [`TraceEvent`] shows it.
+/// A proposal, as shown in a [`TraceEvent`].
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Vertex {
     pub id: VertexId,
     pub parents: Vec<VertexId>,
-    /// Bytes of its batch.
+    /// Size of its batch, in bytes.
     pub batch_bytes: u32,
-    /// [`batch_digest`] of its batch. `None` for an empty one, which no record names.
+    /// [`batch_digest`] of its batch. `None` for an empty batch, which no record refers to.
     pub batch_digest: Option<B256>,
 }
 
-/// What ordering records name a batch by: its blake3.
+/// BLAKE3 hash by which ordering records refer to a batch.
 pub fn batch_digest(batch: &[u8]) -> B256 {
     B256::from(*blake3::hash(batch).as_bytes())
 }
@@ -202,18 +212,19 @@ impl TraceEvent {
     }
 }
 
-/// One commit: the same at every validator.
+/// One commit, identical at every validator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ordered {
-    /// Without gaps, from 1.
+    /// Starts at 1 and has no gaps.
     pub index: CommitIndex,
     pub leader: ValidatorIndex,
     /// Never decreases.
     pub time: TimestampMs,
     pub randomness: B256,
-    /// The non-empty batches, in order, with their authors.
+    /// The non-empty batches with their authors, in order.
     pub batches: Vec<(ValidatorIndex, Batch)>,
-    /// From here another engine instance can resume *after* this commit: a deterministic function of the commits up to
-    /// this one. Stored in the same append as the state this commit led to, and its hash is in the ordering record.
+    /// Another engine instance can resume *after* this commit from this data. It is a deterministic function of the
+    /// commits up to this one. The node stores it in the same append as the state after this commit. The ordering
+    /// record contains its hash.
     pub checkpoint: Bytes,
 }

@@ -1,9 +1,10 @@
-//! What to do when the fault bound is broken (I2, P24).
+//! Reaction when the fault bound is broken (I2, P24).
 //!
-//! At most one block of a slot can be certified while at most f validators are faulty (Lemma 6.4.2). Two certified siblings
-//! prove that more are, and nothing that would be delivered from then on is sure to be the same everywhere. The engine then
-//! delivers and proposes nothing any more, accuses the author with both siblings, says so in its trace, and goes on answering
-//! peers, so that the evidence can be collected. The same records lead to the same end after a restart.
+//! At most one block of a slot can be certified while at most f validators are faulty (Lemma 6.4.2). Two certified
+//! siblings prove that more than f are faulty. From then on, deliveries could differ between validators. The engine
+//! then stops delivering and proposing, accuses the author with both siblings as evidence, and reports it in its trace.
+//! It still answers peers, so that the evidence can be collected. After a restart, the same records lead to the same
+//! state.
 
 use crate::{
     engine::MahiMahi,
@@ -13,7 +14,7 @@ use corniche_engine::{Offence, Output, TraceEvent};
 use corniche_types::ValidatorIndex;
 
 impl MahiMahi {
-    /// Called with every block that entered the DAG.
+    /// Called for every block that entered the DAG.
     pub(crate) fn watch_certificates(&mut self, block: &Block) {
         let Some(proposed) = self.waves.certified_in(block.round()).filter(|_| !self.is_broken) else { return };
         let equivocated = |author: &ValidatorIndex| self.dag.siblings(proposed, *author).nth(1).is_some();

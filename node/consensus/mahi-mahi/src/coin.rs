@@ -1,15 +1,15 @@
-//! The global coin: shares in, leaders out.
+//! The global coin: combines shares and elects leaders.
 //!
-//! Coin(R) elects the leaders of propose round R − (w − 1), after the votes on them are fixed (C2). Shares ride in blocks.
-//! A share is deterministic, so shares are counted by author, and siblings change nothing (C3).
+//! Coin(R) elects the leaders of propose round R − (w − 1), after the votes on them are fixed (C2). Blocks carry the
+//! shares. Shares are deterministic and counted by author, so siblings have no effect (C3).
 //!
-//! **Share validity is not block validity.** A block with a bad share stays a valid block; the share is excluded and its
-//! author accused. The thesis (rule V6) makes the share part of block validity, which costs one pairing check per
-//! block; here a quorum of shares is combined first and the one result verified, and single shares are checked only when that
-//! fails. This is safe because the combined signature is unique: no choice of shares gives a second valid value, so
-//! nodes that excluded different shares still open the same coin. It is live because every honest validator gives its share
-//! when asked ([`crate::message::Hello::coins`]), so q honest shares arrive even when blocks carried bad ones; a value that somebody
-//! opened can also be passed on and checked as it is.
+//! **Share validity is not block validity.** A block with a bad share stays a valid block; the share is excluded and
+//! its author accused. In the thesis (rule V6), the share is part of block validity, which costs one pairing check per
+//! block. Here a quorum of shares is combined first and only the result is verified. Single shares are checked only
+//! when that fails. This is safe because the combined signature is unique: no choice of shares gives a second valid
+//! value, so nodes that excluded different shares still open the same coin. It is live because every honest validator
+//! sends its share on request ([`crate::message::Hello::coins`]), so q honest shares arrive even when blocks carried
+//! bad ones. An opened value can also be forwarded and verified.
 
 use crate::{
     keys::{Coin, CoinShare, CoinValue},
@@ -22,15 +22,15 @@ use std::{
     sync::Arc,
 };
 
-/// All coins above the floor.
+/// The coins of all rounds above the floor.
 pub struct Coins {
     coin: Arc<dyn Coin>,
     context: Context,
     committee_size: usize,
-    /// Shares needed: a quorum, so that no f + 1 coalition with the network's help learns a coin early.
+    /// Number of shares needed: a quorum, so that no coalition of f + 1 can learn a coin early with the network's help.
     threshold: usize,
     rounds: BTreeMap<Round, RoundCoin>,
-    /// Authors that once sent a bad share: their shares are checked singly before they are combined.
+    /// Authors that once sent a bad share. Their shares are checked one by one before they are combined.
     distrusted: BTreeSet<ValidatorIndex>,
     /// Rounds whose coin opened since [`Self::take_opened`].
     opened: Vec<Round>,
@@ -38,25 +38,25 @@ pub struct Coins {
 
 #[derive(Default)]
 struct RoundCoin {
-    /// From blocks, not looked at yet, with the block as evidence.
+    /// Unverified shares from blocks, with the block as evidence.
     unchecked: BTreeMap<ValidatorIndex, Arc<Block>>,
-    /// Known to be good.
+    /// Verified shares.
     checked: BTreeMap<ValidatorIndex, CoinShare>,
-    /// Authors whose block share of this round is bad.
+    /// Authors whose block of this round carries a bad share.
     refused: BTreeSet<ValidatorIndex>,
-    /// Sent a false share or value on its own: one pairing check is all that anybody gets for that.
+    /// Peers that sent a false share or value in a message. They get no further pairing check for this round.
     liars: BTreeSet<ValidatorIndex>,
     opened: Option<Opened>,
 }
 
-/// An open coin.
+/// An opened coin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The combined signature, for validators that cannot open the coin themselves.
+    /// The combined signature, sent to validators that cannot open the coin themselves.
     pub value: CoinValue,
-    /// Its hash (C4).
+    /// Hash of `value` (C4).
     pub seed: B256,
-    /// All validators, in the order in which they lead; ranks are the first ℓ.
+    /// All validators in leader order; the first ℓ get the ranks.
     pub order: Vec<ValidatorIndex>,
 }
 
@@ -73,17 +73,17 @@ impl Coins {
         }
     }
 
-    /// The coin of `round`, once open.
+    /// The coin of `round`, if open.
     pub fn opened(&self, round: Round) -> Option<&Opened> {
         self.rounds.get(&round)?.opened.as_ref()
     }
 
-    /// The rounds whose coin opened since the last call; each is told once.
+    /// Returns the rounds whose coin opened since the last call, each once.
     pub fn take_opened(&mut self) -> Vec<Round> {
         std::mem::take(&mut self.opened)
     }
 
-    /// The share of an accepted block. Returns the blocks whose share turned out to be bad.
+    /// Adds the share of an accepted block. Returns the blocks whose share proved bad.
     pub fn add_block(&mut self, block: &Arc<Block>) -> Vec<Arc<Block>> {
         let entry = self.rounds.entry(block.round()).or_default();
         let author = block.author();
@@ -95,7 +95,7 @@ impl Coins {
         self.try_open(block.round())
     }
 
-    /// A share sent on its own, checked at once. The caller bounds the rounds.
+    /// Adds a share sent in a message and verifies it at once. The caller bounds the rounds.
     pub fn add_share(&mut self, round: Round, author: ValidatorIndex, share: CoinShare) -> Vec<Arc<Block>> {
         let entry = self.rounds.entry(round).or_default();
         if entry.opened.is_some() || entry.checked.contains_key(&author) || entry.liars.contains(&author) {
@@ -110,7 +110,7 @@ impl Coins {
         self.try_open(round)
     }
 
-    /// Neither a block nor a message brought this author's share.
+    /// Returns true if neither a block nor a message brought this author's share.
     pub fn lacks_share_of(&self, round: Round, author: ValidatorIndex) -> bool {
         let knows = |entry: &RoundCoin| {
             entry.checked.contains_key(&author) || entry.unchecked.contains_key(&author) || entry.refused.contains(&author)
@@ -118,7 +118,7 @@ impl Coins {
         !self.rounds.get(&round).is_some_and(knows)
     }
 
-    /// A value that a peer opened, checked at once. The caller bounds the rounds.
+    /// Adds a value that a peer opened and verifies it at once. The caller bounds the rounds.
     pub fn add_value(&mut self, round: Round, from: ValidatorIndex, value: &CoinValue) {
         let entry = self.rounds.entry(round).or_default();
         if entry.opened.is_some() || entry.liars.contains(&from) {
@@ -132,12 +132,12 @@ impl Coins {
         }
     }
 
-    /// Forgets the coins of rounds up to `floor`.
+    /// Drops the coins of rounds up to `floor`.
     pub fn prune(&mut self, floor: Round) {
         self.rounds = self.rounds.split_off(&(floor + 1));
     }
 
-    /// Combine first, verify the one result; check singly only when that fails.
+    /// Combines first and verifies only the result. Checks single shares only when that fails.
     fn try_open(&mut self, round: Round) -> Vec<Arc<Block>> {
         if self.rounds.get(&round).is_none_or(|entry| entry.checked.len() + entry.unchecked.len() < self.threshold) {
             return Vec::new();
@@ -156,7 +156,8 @@ impl Coins {
             let suspects: Vec<_> =
                 shares.iter().map(|(author, _)| *author).filter(|author| entry.unchecked.contains_key(author)).collect();
             if suspects.is_empty() {
-                // Good shares that do not combine: the dealt keys are inconsistent. Nothing a peer can cause; stay closed.
+                // Good shares that do not combine: the dealt keys are inconsistent. No peer can cause this; the coin
+                // stays closed.
                 return refused;
             }
             for author in suspects {
@@ -165,7 +166,7 @@ impl Coins {
         }
     }
 
-    /// A threshold of shares, good and trusted ones first; `None` while there are too few.
+    /// Chooses a threshold of shares, verified and trusted ones first. Returns `None` if there are too few.
     fn choose(
         &mut self,
         round: Round,
@@ -203,13 +204,13 @@ impl Coins {
     }
 }
 
-/// C4: the seed, and a Fisher–Yates shuffle driven by it: a uniform order without replacement, unlike "seed + rank mod n"
-/// (P5).
+/// C4: derives the seed, and from it a Fisher–Yates shuffle: a uniform order without replacement, unlike "seed + rank
+/// mod n" (P5).
 pub fn elect(value: &CoinValue, committee_size: usize) -> Opened {
     let seed = *blake3::hash(value).as_bytes();
     let mut stream = blake3::Hasher::new_keyed(&seed).finalize_xof();
     let mut below = |bound: u64| {
-        // Rejection keeps every remainder equally likely.
+        // Rejection sampling keeps all remainders equally likely.
         let limit = u64::MAX - u64::MAX % bound;
         loop {
             let mut word = [0; 8];
@@ -248,7 +249,7 @@ mod tests {
                 counts[rank][author.as_usize()] += 1;
             }
         }
-        // 1000 expected; five standard deviations are about 146.
+        // Expected value 1000; five standard deviations are about 146.
         assert!(counts.iter().flatten().all(|count| count.abs_diff(1_000) < 146), "{counts:?}");
     }
 

@@ -1,58 +1,61 @@
-//! The engine's parameters. All but pacing and fetching affect validity or results and stand in the genesis.
+//! The engine's parameters. The genesis contains all that affect validity or results, that is, all but pacing and
+//! fetching.
 
 use crate::rules::Waves;
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
-/// How far ahead of `now` a block's timestamp may be before the block is held back.
+/// Blocks whose timestamp is further ahead of `now` than this are held back.
 pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
 
-/// Most bytes of blocks that wait for their history, of all authors together.
+/// Maximum total bytes of blocks that wait for missing ancestors, for all authors together.
 const MAX_PENDING_BYTES: usize = 256 << 20;
 
 /// Parameters of one engine instance; see [`Config::from_genesis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// w: rounds from proposing to certifying, both included; 4 or 5.
+    /// w: number of rounds from the propose round to the certify round, both included; 4 or 5.
     pub wave_length: u64,
-    /// ℓ: leader slots per round; capped at the committee size.
+    /// ℓ: leader slots per round; at most the committee size.
     pub leaders: u16,
-    /// Shortest time between two own proposals, ms.
+    /// Minimum time between two own proposals, ms.
     pub min_round_ms: u64,
-    /// How long to wait for more parents than a quorum, ms.
+    /// Time to wait for more parents than a quorum, ms.
     pub parent_grace_ms: u64,
-    /// Time between two own proposals while nothing is waiting to be ordered, ms.
+    /// Time between two own proposals while no transaction waits to be ordered, ms.
     pub heartbeat_ms: u64,
     /// D: a commit of round x moves the floor to x − D. At least 2w.
     pub gc_depth: u64,
-    /// Rounds below the floor that stay in memory and on disk for validators that lag.
+    /// Rounds below the floor that are kept in memory and on disk for lagging validators.
     pub retain_rounds: u64,
-    /// Most bytes of a batch.
+    /// Maximum bytes of a batch.
     pub batch_bytes: u32,
-    /// Most declared gas of a batch, passed on in `WantBatch`.
+    /// Maximum declared gas of a batch, passed on in `WantBatch`.
     pub batch_gas: u64,
-    /// A missing ancestor is often already on its way: wait this long before asking for it, ms.
+    /// Delay before a missing ancestor is requested, because it is often already in transit, ms.
     pub fetch_delay_ms: u64,
-    /// First wait before asking somebody else for a missing ancestor, ms; doubles with each attempt up to the heartbeat.
+    /// First delay before another peer is asked for a missing ancestor, ms. It doubles with each attempt, up to the
+    /// heartbeat.
     pub fetch_retry_ms: u64,
-    /// Most blocks asked for, or answered, in one message.
+    /// Maximum number of blocks in one request or response.
     pub fetch_blocks: u32,
-    /// Most bytes of blocks in one answer; one block is always allowed.
+    /// Maximum bytes of blocks in one response; one block is always allowed.
     pub fetch_bytes: u32,
-    /// No commit is earlier than this.
+    /// Lower bound of all commit times.
     pub genesis_time: TimestampMs,
-    /// Not a parameter: no genesis can name another than the first.
+    /// Not a parameter: a genesis always uses the default variant.
     pub rule: CommitRule,
 }
 
-/// Which protocol's rules read the DAG.
+/// Decision rules applied to the DAG.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitRule {
     #[default]
     MahiMahi,
-    /// Cordial Miners' on the same DAG, as the thesis compares with: a wave of five rounds begins when the last one ended, and its
-    /// first round has one leader, whom the coin of its last round names. It commits with a quorum of certificates; otherwise the
-    /// next leader that does settles it, by whether its history holds a certificate. Nobody is skipped before.
+    /// Cordial Miners on the same DAG, the baseline of the thesis. A wave of five rounds begins when the previous one
+    /// ended. Its first round has one leader, elected by the coin of its last round. The leader commits with a quorum
+    /// of certificates. Otherwise the next leader that commits decides it, by whether its history contains a
+    /// certificate. There is no direct skip.
     #[cfg(feature = "kit")]
     CordialMiners,
 }
@@ -80,10 +83,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The engine parameters of a genesis, with its batch limits and its time.
+    /// Reads the engine parameters of a genesis, with its batch limits and its time.
     pub fn from_genesis(genesis: &Genesis) -> Result<Self, String> {
         let mut config = Self::from_parameters(&genesis.engine.parameters)?;
-        // The default is capped; a number that somebody wrote down is meant.
+        // Only the default is capped. An explicit value above the committee size is an error.
         let (leaders, validators) = (genesis.engine.parameters.get("leaders"), genesis.validators.len());
         if let Some(leaders) = leaders.filter(|leaders| usize::try_from(**leaders).is_ok_and(|leaders| leaders > validators)) {
             return Err(format!("mahi-mahi parameter leaders is {leaders}, must be at most {validators}, one per validator"));
@@ -94,13 +97,13 @@ impl Config {
         Ok(config)
     }
 
-    /// Defaults, changed by the named parameters; refuses names it does not know and values that make no sense.
+    /// The defaults, changed by the named parameters. Rejects unknown names and invalid values.
     pub fn from_parameters(parameters: &BTreeMap<String, u64>) -> Result<Self, String> {
         let mut config = Self::default();
         for (name, &value) in parameters {
             config.set(name, value)?;
         }
-        // Unless told otherwise, serve laggards for as long again as the floor is deep.
+        // By default, blocks are kept for laggards for another `gc_depth` rounds below the floor.
         if !parameters.contains_key("retain_rounds") {
             config.retain_rounds = config.gc_depth;
         }
@@ -132,14 +135,14 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses values under which the protocol is unsafe or cannot move.
+    /// Rejects values that make the protocol unsafe or unable to progress.
     pub fn check(&self) -> Result<(), String> {
         let refuse = |name: &str, value: u64, want: &str| Err(format!("mahi-mahi parameter {name} is {value}, must be {want}"));
         const DAY_MS: u64 = 86_400_000;
         match self {
             Self { wave_length, .. } if !(4..=5).contains(wave_length) => refuse("wave_length", *wave_length, "4 or 5"),
             Self { leaders: 0, .. } => refuse("leaders", 0, "at least 1"),
-            // G1: a floor closer than two waves could pass slots that are still undecided.
+            // G1: with a depth below two waves, the floor could pass slots that are still undecided.
             Self { gc_depth, wave_length, .. } if !(2 * wave_length..=100_000).contains(gc_depth) => {
                 refuse("gc_depth", *gc_depth, "from two wave lengths to 100000")
             }
@@ -170,7 +173,7 @@ impl Config {
         }
     }
 
-    /// The waves of this protocol in a committee; at most one leader slot per validator and round.
+    /// The waves of this protocol for a committee size; at most one leader slot per validator and round.
     pub fn waves(&self, committee_size: usize) -> Waves {
         let leaders = u16::try_from(committee_size).map_or(self.leaders, |size| self.leaders.min(size));
         match self.rule {
@@ -182,53 +185,55 @@ impl Config {
         }
     }
 
-    /// The baseline of the thesis' comparison.
+    /// The baseline that the thesis compares with.
     #[cfg(feature = "kit")]
     pub fn cordial_miners() -> Self {
         Self { wave_length: 5, leaders: 1, rule: CommitRule::CordialMiners, ..Self::default() }
     }
 
-    /// V7: most parents of a block: one per author of the round before, and weak links.
+    /// V7: maximum number of parents of a block: one per author of the previous round, plus weak links.
     pub fn max_parents(committee_size: usize) -> usize {
         3 * committee_size + 16
     }
 
-    /// Most proposals, verdicts and requests that a correct engine holds, and most records that it keeps: those of the rounds it
-    /// retains and of the ones still open, twice for siblings.
+    /// Maximum number of proposals, verdicts and requests that a correct engine holds, and of records that it keeps:
+    /// those of the retained and of the still open rounds, times two for siblings.
     pub fn most_held(&self, committee_size: usize) -> usize {
         let rounds = self.retain_rounds + 6 * self.gc_depth;
         2 * committee_size * usize::try_from(rounds).unwrap_or(usize::MAX)
     }
 
-    /// Rounds above the one that can be proposed whose blocks are kept: as many as one answer brings of one author.
+    /// Number of rounds above the proposable round whose blocks are kept: as many as one response brings of one author.
     pub(crate) fn window(&self) -> u64 {
         self.gc_depth.max(u64::from(self.fetch_blocks))
     }
 
-    /// Most blocks that wait on behalf of one author: twice all that an honest author's blocks can stand on above the floor.
+    /// Maximum number of blocks that wait on behalf of one author: twice all blocks that an honest author's blocks can
+    /// depend on above the floor.
     pub(crate) fn max_pending(&self, committee_size: usize) -> usize {
         let rounds = usize::try_from(2 * self.gc_depth).unwrap_or(usize::MAX).saturating_add(64);
         rounds.saturating_mul(2 * committee_size)
     }
 
-    /// And most bytes of them. A few blocks of the largest size always fit.
+    /// Maximum bytes of these blocks. At least four blocks of the largest size fit.
     pub(crate) fn max_pending_bytes(&self, committee_size: usize) -> usize {
         (MAX_PENDING_BYTES / committee_size.max(1)).max(4 * self.max_block_bytes(committee_size))
     }
 
-    /// Most bytes of second and further siblings in the DAG on behalf of one author: as much as one block of each round that is kept.
+    /// Maximum bytes of siblings beyond the first in the DAG, on behalf of one author: one largest block per kept
+    /// round.
     pub(crate) fn max_extra_bytes(&self, committee_size: usize) -> usize {
         let rounds = usize::try_from(self.retain_rounds + 6 * self.gc_depth).unwrap_or(usize::MAX);
         rounds.saturating_mul(self.max_block_bytes(committee_size))
     }
 
-    /// Most bytes of an encoded block.
+    /// Maximum bytes of an encoded block.
     pub fn max_block_bytes(&self, committee_size: usize) -> usize {
         // A reference is 42 bytes; everything else in a block is below 256.
         self.batch_bytes as usize + Self::max_parents(committee_size) * 42 + 256
     }
 
-    /// Most bytes of any message of this engine.
+    /// Maximum bytes of any message of this engine.
     pub fn max_message_bytes(&self, committee_size: usize) -> usize {
         let references = self.fetch_blocks as usize * 42;
         (self.fetch_bytes as usize).max(self.max_block_bytes(committee_size)) + references + 1024
@@ -254,7 +259,7 @@ mod tests {
     #[test]
     fn unknown_names_are_refused() {
         assert!(read(&[("wave_lenght", 5)]).unwrap_err().contains("no parameter wave_lenght"));
-        // What a baseline is made of has no name.
+        // The fields of baselines are not parameters.
         assert!(read(&[("rule", 1)]).is_err() && read(&[("stride", 5)]).is_err() && read(&[("direct_skip", 0)]).is_err());
     }
 

@@ -1,8 +1,9 @@
-//! The blocks whose whole history is known, with their votes and certificates worked out once, on insertion (F1–F4).
+//! The blocks with complete history. Their votes and certificates are computed once, on insertion (F1–F4).
 //!
-//! A vote looks back w − 2 rounds, so each block carries, for each of the w − 2 rounds before it, which sibling of each
-//! author it supports: the merge of its parents' tables in list order, which is what a pre-order depth-first walk finds first. A
-//! certificate is counted from the parents' tables. Queries are then look-ups, linear in the committee.
+//! A vote looks back w − 2 rounds. So each block stores, for each of the w − 2 rounds before it, which sibling of each
+//! author it supports. This table is the merge of its parents' tables in list order, which equals the first find of a
+//! pre-order depth-first walk. Certificates are counted from the parents' tables. Queries are then look-ups, linear in
+//! the committee size.
 
 use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::ValidatorIndex;
@@ -11,20 +12,20 @@ use std::{
     sync::Arc,
 };
 
-/// The DAG. Holds every sibling of an equivocator (V8): other validators' certificates may need any of them.
+/// Holds every sibling of an equivocator (V8): certificates of other validators may need any of them.
 pub struct Dag {
     committee_size: usize,
     quorum: usize,
     wave_length: u64,
     rounds: BTreeMap<Round, DagRound>,
-    /// Highest round with blocks of a quorum of authors.
+    /// Highest round in which a quorum of authors has blocks.
     quorum_round: Round,
 }
 
 struct DagRound {
-    /// Per author the siblings in order of acceptance, almost always at most one.
+    /// Per author, the siblings in order of acceptance; almost always at most one.
     slots: Vec<Vec<Node>>,
-    /// Authors with at least one block.
+    /// Number of authors with at least one block.
     authors: usize,
 }
 
@@ -36,9 +37,9 @@ struct Node {
     certifies: Vec<Sibling>,
 }
 
-/// A parent that is here, as seen from a new block.
+/// A parent in the DAG, relative to a new block.
 struct Parent<'a> {
-    /// How many rounds below.
+    /// Rounds between the parent and the new block.
     gap: u64,
     author: ValidatorIndex,
     sibling: Sibling,
@@ -66,17 +67,17 @@ impl Dag {
         self.quorum
     }
 
-    /// Highest round with any block; 0 when empty.
+    /// Highest round with any block; 0 if the DAG is empty.
     pub fn top(&self) -> Round {
         self.rounds.last_key_value().map_or(Round(0), |(round, _)| *round)
     }
 
-    /// E4: the round that may be proposed now: one above the highest with a quorum of authors.
+    /// E4: the round that may be proposed now: one above the highest round with a quorum of authors.
     pub fn clock(&self) -> Round {
         self.quorum_round + 1
     }
 
-    /// Distinct authors with a block in `round`.
+    /// Number of distinct authors with a block in `round`.
     pub fn authors_at(&self, round: Round) -> usize {
         self.rounds.get(&round).map_or(0, |blocks| blocks.authors)
     }
@@ -99,7 +100,7 @@ impl Dag {
         self.rounds.get(&round).into_iter().flat_map(|blocks| blocks.slots.iter().flatten()).map(|node| &node.block)
     }
 
-    /// Highest block of an author, the first accepted among siblings.
+    /// Highest block of an author; among siblings, the first accepted one.
     pub fn latest_of(&self, author: ValidatorIndex) -> Option<&Arc<Block>> {
         self.rounds.keys().rev().find_map(|round| self.siblings(*round, author).next())
     }
@@ -109,7 +110,7 @@ impl Dag {
         self.rounds.range(after + 1..).flat_map(move |(round, _)| self.siblings(*round, author))
     }
 
-    /// How many blocks are held.
+    /// Number of blocks in the DAG.
     pub fn len(&self) -> usize {
         self.rounds.values().flat_map(|blocks| &blocks.slots).map(Vec::len).sum()
     }
@@ -118,10 +119,11 @@ impl Dag {
         self.rounds.is_empty()
     }
 
-    /// Adds a block. Every parent above the floor must be here already (V8). False when it is here already.
+    /// Adds a block. Every parent above the floor must be in the DAG already (V8). Returns false if the block is in the
+    /// DAG already.
     pub fn insert(&mut self, block: Arc<Block>) -> bool {
         let slot = self.slot(block.round(), block.author());
-        // More siblings than a number can name are never needed; the synchroniser's bounds are far below.
+        // An index limits the number of siblings. The synchroniser's bounds are far below it.
         if self.contains(&block.reference()) || slot.len() >= usize::from(Sibling::NONE.0) {
             return false;
         }
@@ -141,33 +143,33 @@ impl Dag {
         true
     }
 
-    /// Forgets rounds up to `floor`.
+    /// Drops rounds up to `floor`.
     pub fn prune(&mut self, floor: Round) {
         self.rounds = self.rounds.split_off(&(floor + 1));
     }
 
-    /// F2: which block of (`round`, `author`) does `voter`, a block of the vote round, support?
+    /// F2: the block of (`round`, `author`) that `voter`, a block of the vote round, supports.
     pub fn vote(&self, voter: &BlockRef, author: ValidatorIndex) -> Option<BlockRef> {
         let (_, node) = self.node(voter)?;
         let depth = self.wave_length - 2;
         self.resolve(voter.round - depth, author, node.supports[self.index(depth, author)])
     }
 
-    /// F3: which block of `author` in the propose round does `certifier`, a block of the certify round, certify? At most
-    /// one can be: two quorums of votes would need more parents than there are authors.
+    /// F3: the block of `author` in the propose round that `certifier`, a block of the certify round, certifies. At
+    /// most one exists: two quorums of votes would need more parents than there are authors.
     pub fn certificate(&self, certifier: &BlockRef, author: ValidatorIndex) -> Option<BlockRef> {
         let (_, node) = self.node(certifier)?;
         self.resolve(certifier.round - (self.wave_length - 1), author, node.certifies[author.as_usize()])
     }
 
-    /// Per block of the slot, in order of acceptance: how many authors certify it. Authors are counted, not blocks (P2): an
-    /// equivocator's further blocks must not forge a quorum.
+    /// For each block of the slot, in order of acceptance: number of authors that certify it. Authors are counted, not
+    /// blocks (P2): an equivocator's extra blocks must not forge a quorum.
     pub fn certified(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
         let certify_round = round + (self.wave_length - 1);
         self.count_authors(round, author, certify_round, move |node, sibling| node.certifies[author.as_usize()] == sibling)
     }
 
-    /// Per block of the slot: how many authors have a block in the vote round that does not vote for it.
+    /// For each block of the slot: number of authors with a block in the vote round that does not vote for it.
     pub fn refused(&self, round: Round, author: ValidatorIndex) -> impl Iterator<Item = (BlockRef, usize)> {
         let depth = self.wave_length - 2;
         let column = self.index(depth, author);
@@ -188,7 +190,7 @@ impl Dag {
         })
     }
 
-    /// The history of a block, round by round from the top.
+    /// Walks the history of a block, round by round from the top.
     pub fn history(&self, from: BlockRef) -> History<'_> {
         History { dag: self, open: BTreeSet::from([from]) }
     }
@@ -198,7 +200,7 @@ impl Dag {
         Some(Parent { gap: block.round().0 - parent.round.0, author: parent.author, sibling, node })
     }
 
-    /// F4: pre-order in list order: a parent itself comes before what it stands on, and the first finding stays.
+    /// F4: pre-order in list order. A parent comes before its own history, and the first find is kept.
     fn work_out_supports(&self, parents: &[Parent]) -> Vec<Sibling> {
         let depth = self.wave_length - 2;
         let mut table = vec![Sibling::NONE; self.index(depth + 1, ValidatorIndex(0))];
@@ -210,11 +212,11 @@ impl Dag {
         table
     }
 
-    /// F3 counts only votes in the vote round itself, whatever else a block links (P4). V4 makes their authors distinct.
+    /// F3 counts only votes in the vote round itself; other links do not count (P4). V4 makes their authors distinct.
     fn work_out_certificates(&self, round: Round, parents: &[Parent]) -> Vec<Sibling> {
         let column = self.index(self.wave_length - 2, ValidatorIndex(0));
         let votes: Vec<_> = parents.iter().filter(|voter| voter.gap == 1).map(|voter| &voter.node.supports[column..]).collect();
-        // Almost always a slot has one block: the votes for these are counted together, row by row.
+        // A slot almost always has one block, so the votes for the first siblings are counted together, row by row.
         let mut first = vec![0u16; self.committee_size];
         for row in &votes {
             first.iter_mut().zip(*row).for_each(|(count, vote)| *count += u16::from(*vote == Sibling(0)));
@@ -250,15 +252,15 @@ impl Dag {
     }
 }
 
-/// A walk down the history of a block. What is not in the DAG (below the floor) is left out.
+/// A walk down the history of a block. Skips blocks that are not in the DAG (below the floor).
 pub struct History<'a> {
     dag: &'a Dag,
-    /// Met and not passed yet, by round.
+    /// Blocks that were reached but not expanded, by round.
     open: BTreeSet<BlockRef>,
 }
 
 impl History<'_> {
-    /// Walks down to `round`, which is not above that of an earlier call, and gives the blocks there.
+    /// Walks down to `round` and returns the blocks there. `round` must not exceed that of an earlier call.
     pub fn down_to(&mut self, round: Round) -> impl Iterator<Item = &BlockRef> {
         while let Some(last) = self.open.last().copied().filter(|last| last.round > round) {
             self.open.remove(&last);
@@ -269,7 +271,7 @@ impl History<'_> {
     }
 }
 
-/// Without a branch, so that whole rows are merged at once.
+/// Branch-free, so that the compiler can vectorise the merge of rows.
 fn fill(mine: &mut Sibling, theirs: Sibling) {
     *mine = if *mine == Sibling::NONE { theirs } else { *mine };
 }

@@ -1,20 +1,21 @@
-//! Decides as the DAG grows, looking only at what a step can change (D0, D6).
+//! Decides slots as the DAG grows, and looks only at slots that a step can change (D0, D6).
 //!
-//! The plain way is to ask the rules for every undecided slot after every block; its cost grows with the backlog. But:
+//! The plain way asks the rules for every undecided slot after every block; its cost grows with the backlog. But:
 //!
 //! - **D2** A slot has no leader until its coin opens. Then it is *elected*, once.
-//! - **D3** reads the certificates in the blocks of round r + w − 1, **D4** the votes in those of round r + w − 2. Votes and
-//!   certificates of a block follow from its history, so they are fixed when it enters the DAG (V8). A block of round R
-//!   therefore changes D3 for slots of round R − (w − 1) and D4 for those of round R − (w − 2), and nothing else: as a
-//!   further sibling in a slot of its own round R it has no certificate yet, and it cannot stand in the way of a skip either, for
-//!   the vote-round blocks that are here came with their whole histories and so do not vote for it.
-//! - **D5** reads the first slot from round r + w on that is not skipped. While that is undecided, nothing else matters: what is
-//!   before it is skipped for good (D1), what is behind it is not read. So an elected slot *waits* for exactly one slot. When
-//!   that is skipped, all who wait for it wait for the next that is not; when it commits, its history, which is fixed, settles them.
+//! - **D3** reads the certificates in the blocks of round r + w − 1, **D4** the votes in the blocks of round r + w − 2.
+//!   Votes and certificates of a block follow from its history, so they are fixed when it enters the DAG (V8). A block
+//!   of round R therefore changes only D3 for slots of round R − (w − 1) and D4 for slots of round R − (w − 2). As a
+//!   further sibling in a slot of its own round R, it has no certificate yet. It cannot prevent a skip either: the
+//!   vote-round blocks in the DAG came with their whole histories, so they do not vote for it.
+//! - **D5** reads the first slot from round r + w on that is not skipped. While that slot is undecided, nothing else
+//!   matters: earlier slots are skipped for good (D1), later ones are not read. So an elected slot *waits* for exactly
+//!   one slot. When that slot is skipped, all its waiters wait for the next one that is not. When it commits, its
+//!   history, which is fixed, decides them.
 //!
-//! Direct rules read no verdicts, and a slot's D5 reads final verdicts of later slots only, so the order in which slots are
-//! settled makes no difference; what was touched is asked directly first, like each slot is in the plain way. A test
-//! compares the two after every block of random DAGs.
+//! Direct rules read no verdicts. D5 reads only final verdicts of later slots. So the order in which slots are decided
+//! makes no difference. Touched slots are first decided directly, like each slot in the plain way. A test compares the
+//! two after every block of random DAGs.
 
 use crate::{
     dag::Dag,
@@ -24,16 +25,16 @@ use crate::{
 use corniche_types::ValidatorIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The verdicts from the cursor up, and what may change next.
+/// The verdicts from the cursor upwards, and the slots that may change next.
 pub struct Decisions {
     waves: Waves,
     /// D1: final verdicts that were not taken yet.
     verdicts: BTreeMap<Slot, Verdict>,
-    /// Elected slots that are undecided, under the slot each waits for. Some may have been decided directly meanwhile.
+    /// Elected, undecided slots, keyed by the slot that each waits for. Some may have been decided directly since.
     waiting: BTreeMap<Slot, Vec<Waiter>>,
-    /// Rounds whose slots the direct rules may have something new about.
+    /// Rounds for whose slots the direct rules may have a new result.
     touched: BTreeSet<Round>,
-    /// Rounds whose leaders became known.
+    /// Rounds whose leaders became known since the last pass.
     elected: BTreeSet<Round>,
 }
 
@@ -62,12 +63,12 @@ impl Decisions {
         Some(elected)
     }
 
-    /// D7: the verdict of the next slot, to act on.
+    /// D7: removes and returns the verdict of the next slot.
     pub fn take(&mut self, slot: Slot) -> Option<Verdict> {
         self.verdicts.remove(&slot)
     }
 
-    /// How many verdicts are waiting for an earlier one.
+    /// Number of verdicts that wait for an earlier one.
     pub fn len(&self) -> usize {
         self.verdicts.len()
     }
@@ -76,9 +77,9 @@ impl Decisions {
         self.verdicts.is_empty()
     }
 
-    /// Decides what can be decided of the slots from `next` up, and says what is new.
+    /// Decides all slots from `next` upwards that can be decided, and returns the new decisions.
     ///
-    /// `order` gives the validators of a propose round in the order of their ranks, once its coin is open.
+    /// `order` returns the validators of a propose round in rank order, once its coin is open.
     pub fn decide<'a>(
         &mut self,
         dag: &Dag,
@@ -117,7 +118,7 @@ impl Decisions {
         slots.filter(|waiter| waiter.slot >= next && !self.verdicts.contains_key(&waiter.slot)).collect()
     }
 
-    /// D5: these waited up to `from`, which may be decided.
+    /// D5: moves waiters on from the slot `from`, which may be decided by now.
     fn wait(&mut self, dag: &Dag, mut waiters: Vec<Waiter>, from: Slot, decided: &mut Vec<Decision>) {
         if waiters.is_empty() {
             return;
@@ -130,7 +131,7 @@ impl Decisions {
         let Some(Verdict::Commit(block)) = self.verdicts.get(&anchor).copied() else {
             return self.waiting.entry(anchor).or_default().extend(waiters);
         };
-        // One walk down the anchor's history serves them all.
+        // One walk down the anchor's history decides all waiters.
         waiters.sort_unstable_by_key(|waiter| std::cmp::Reverse(waiter.slot));
         let mut history = dag.history(block);
         for waiter in waiters {

@@ -1,7 +1,7 @@
-//! The state machine: inputs to rules to outputs.
+//! The state machine: applies the rules to inputs and queues outputs.
 //!
-//! One step is: take the input (place blocks, answer peers), then [`MahiMahi::settle`]: open coins, decide, deliver, collect
-//! garbage, and propose if it is time. What a step owes the world is queued and taken by `poll`.
+//! One step processes the input (place blocks, answer peers), then runs [`MahiMahi::settle`]: open coins, decide,
+//! deliver, collect garbage, and propose if it is time. Outputs are queued and returned by `poll`.
 
 use crate::{
     coin::Coins,
@@ -27,24 +27,24 @@ use std::{
     sync::Arc,
 };
 
-/// With undecided slots this many floor depths back, rounds go on at the heartbeat only.
+/// If the oldest undecided slot is this many floor depths back, rounds continue at the heartbeat only.
 const MAX_OPEN_DEPTHS: u64 = 4;
-/// Blocks held because of their timestamp, per author.
+/// Maximum number of blocks held because of their timestamp, per author.
 const MAX_EARLY_BLOCKS: usize = 8;
 
-/// Everything an engine is built from.
+/// Arguments of [`MahiMahi::new`].
 pub struct Setup {
     pub config: Config,
     pub committee: Committee,
-    /// This validator's keys; without them the engine follows and answers, but never proposes.
+    /// This validator's keys. Without them the engine follows and answers, but never proposes.
     pub signer: Option<Arc<dyn Signer>>,
     pub signatures: Arc<dyn Signatures>,
     pub coin: Arc<dyn Coin>,
-    /// Different at every start.
+    /// Must differ at every start.
     pub seed: u64,
-    /// The records persisted and not released, in any order.
+    /// Records that were persisted and not released, in any order.
     pub records: Vec<(Ticket, Bytes)>,
-    /// Where the sequence of commits stands; may be ahead of the records.
+    /// Point in the sequence of commits to continue from; may be ahead of the records.
     pub resume: Resume,
     pub now: TimestampMs,
 }
@@ -65,17 +65,17 @@ pub struct MahiMahi {
     pub(crate) service: Service,
     pub(crate) proposer: Option<Proposer>,
     journal: Journal,
-    /// Accepted while nothing may be recorded (K2), in order.
+    /// Blocks accepted while nothing may be recorded (K2), in order.
     postponed: Vec<Arc<Block>>,
     pub(crate) waves: Waves,
     decisions: Decisions,
-    /// Rounds with blocks of a quorum whose coin is closed all the same.
+    /// Rounds with blocks of a quorum whose coin is still closed.
     pub(crate) closed_coins: BTreeSet<Round>,
     /// The own block that is not durable yet.
     in_flight: Option<(Ticket, Arc<Block>)>,
-    /// Slots with something to order that is not delivered yet.
+    /// Slots with a non-empty, undelivered batch.
     undelivered: BTreeSet<(Round, ValidatorIndex)>,
-    /// Blocks from the future, by when they may be looked at.
+    /// Blocks with a future timestamp, by the time at which they may be processed.
     early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
     /// Siblings in the DAG beyond the first of each slot.
     pub(crate) extras: Extras,
@@ -83,21 +83,21 @@ pub struct MahiMahi {
     pub(crate) equivocated: BTreeMap<ValidatorIndex, Equivocations>,
     /// Slots whose equivocation was reported.
     pub(crate) accused: BTreeSet<(Round, ValidatorIndex)>,
-    /// P24: more validators are faulty than may be; see `alarm`.
+    /// P24: more than f validators are faulty; see `alarm`.
     pub(crate) is_broken: bool,
     /// The DAG or a coin changed since the last decision pass.
     changed: bool,
     pub(crate) outputs: VecDeque<Output>,
 }
 
-/// Where a block comes from.
+/// Origin of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// Not recorded yet.
+    /// Received from a peer; not recorded yet.
     Peer,
-    /// Ours, durable since just now.
+    /// Own block; just became durable.
     Own,
-    /// Accepted in an earlier life: durable, and told of.
+    /// Accepted in an earlier life: durable, and already reported.
     Recorded,
 }
 
@@ -114,9 +114,10 @@ impl Engine for MahiMahi {
             Input::Durable(ticket) => self.take_durable(ticket),
             Input::Deadline => self.take_deadline(),
             Input::PeerUp(peer) => self.greet(peer),
-            // What was lost with the connection is asked for when it is back; the synchroniser turns to others by itself.
+            // Messages lost with the connection are requested after the reconnect; the synchroniser turns to other
+            // peers by itself.
             Input::PeerDown(_) => {}
-            // Retention follows from the floor, which is the same at every validator.
+            // Retention follows from the floor, which is equal at every validator.
             Input::Certified(_) => {}
         }
         self.settle();
@@ -133,15 +134,15 @@ impl Engine for MahiMahi {
 }
 
 impl MahiMahi {
-    /// Recovery is construction (K1): rebuilds the DAG from the records, continues the sequence after `resume`, and asks the
-    /// peers what they know of this validator's own blocks.
+    /// Recovery is construction (K1): rebuilds the DAG from the records, continues the sequence after `resume`, and
+    /// asks the peers for the highest of this validator's own blocks.
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, signer, signatures, coin, seed, records, resume, now } = setup;
         let context = Context::new(&committee);
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
         let waves = config.waves(size);
-        // A chain that has commits and a validator that has no record: what it signed is forgotten.
+        // The chain has commits, but this validator has no record: it lost the records of what it signed.
         let (blank, forgot) = (records.is_empty(), records.is_empty() && resume.index.0 > 0);
         let limits = Limits {
             blocks: config.max_pending(size),
@@ -224,7 +225,7 @@ impl MahiMahi {
                 proposer.want = Want::No;
                 proposer.batch = Some(batch);
             }
-            // Nobody asked for it, or for so much.
+            // Not requested, or too large.
             _ => self.outputs.push_back(Output::Requeue(batch)),
         }
     }
@@ -242,7 +243,7 @@ impl MahiMahi {
         self.repair_if_due();
     }
 
-    /// W1: the own block is durable; only now does it count and leave.
+    /// W1: the own block is durable. Only now it counts and is sent.
     fn take_durable(&mut self, ticket: Ticket) {
         let Some((_, block)) = self.in_flight.take_if(|(expected, _)| *expected == ticket) else { return };
         let message = Message::Block(block.signed().clone()).encode();
@@ -260,14 +261,14 @@ impl MahiMahi {
         }
     }
 
-    /// What an own block stands on that others probably lack: its author shows each of them something else.
+    /// Parents of an own block that others probably lack: their author shows other validators other siblings.
     fn siblings_to_send(&self, block: &Block) -> Vec<Bytes> {
         let shunned = block.parents().iter().filter(|parent| self.is_shunned(parent.author));
         let siblings = shunned.filter_map(|parent| self.dag.get(parent));
         siblings.map(|sibling| Message::Block(sibling.signed().clone()).encode()).collect()
     }
 
-    /// E1: a block whose own bytes are valid.
+    /// E1: processes a block whose own bytes are valid.
     pub(crate) fn take_block(&mut self, from: ValidatorIndex, block: Arc<Block>) {
         let reference = block.reference();
         if self.proposer.as_ref().is_some_and(|own| own.me() == block.author() && block.round() > own.highest_signed) {
@@ -290,25 +291,25 @@ impl MahiMahi {
         }
     }
 
-    /// It is here, or final or gone.
+    /// Returns true if the block is in the DAG, pending, or at or below the floor.
     pub(crate) fn is_known(&self, reference: &BlockRef) -> bool {
         reference.round <= self.sequence.floor() || self.dag.contains(reference) || self.synchroniser.is_pending(reference)
     }
 
-    /// The highest round whose blocks are kept. An author may sign blocks of any round; one that is honest is this far ahead only of a
-    /// validator that has to fetch what lies between first, and the blocks with it.
+    /// Highest round whose blocks are kept. An author may sign blocks of any round. An honest author is this far ahead
+    /// only of a validator that must fetch the rounds between first, and fetches these blocks with them.
     pub(crate) fn horizon(&self) -> Round {
         self.dag.clock().max(self.sequence.floor() + 1) + self.config.window()
     }
 
-    /// E8 across lives: an own block that this life did not know of.
+    /// E8 across lives: notes the round of an own block that this life did not know.
     fn notice_own(&mut self, block: &Block) {
         if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.me() == block.author()) {
             proposer.highest_signed = proposer.highest_signed.max(block.round());
         }
     }
 
-    /// A block with a timestamp ahead of our clock is held, never invalid.
+    /// Holds a block whose timestamp is ahead of the own clock. Such a block is not invalid.
     fn hold_if_early(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
         let due = TimestampMs(block.content().timestamp.0.saturating_sub(MAX_CLOCK_AHEAD_MS));
         if due <= self.now {
@@ -323,14 +324,14 @@ impl MahiMahi {
         true
     }
 
-    /// V8: into the DAG if its history is here, else to wait.
+    /// V8: inserts a block into the DAG if its history is complete; otherwise parks it.
     fn place(&mut self, from: ValidatorIndex, block: Arc<Block>, origin: Origin) {
         let present = |parent: &BlockRef| parent.round <= self.sequence.floor() || self.dag.contains(parent);
         let missing: BTreeSet<_> = block.parents().iter().filter(|parent| !present(parent)).copied().collect();
         if missing.is_empty() {
             self.accept(block, origin);
         } else {
-            // An equivocator's block is not on its way: its author showed another one.
+            // An equivocator's block is not in transit: its author showed a sibling.
             let is_late = |parent: &BlockRef| self.is_shunned(parent.author);
             let urgent = missing.iter().filter(|parent| is_late(parent)).copied().collect::<Vec<_>>();
             if self.synchroniser.park(self.now, from, block, missing) {
@@ -339,7 +340,7 @@ impl MahiMahi {
         }
     }
 
-    /// E2, and for everything that waited for it.
+    /// E2: inserts a block, and all pending blocks that become complete by it.
     fn accept(&mut self, block: Arc<Block>, origin: Origin) {
         let mut ready = VecDeque::from([(block, origin)]);
         while let Some((block, origin)) = ready.pop_front() {
@@ -388,7 +389,7 @@ impl MahiMahi {
         }
     }
 
-    /// W2: recorded before any own block that references it.
+    /// W2: a block is recorded before any own block that references it.
     fn record(&mut self, block: &Arc<Block>) {
         if !self.repair.may_record() {
             return self.postponed.push(block.clone());
@@ -414,12 +415,12 @@ impl MahiMahi {
         }
     }
 
-    /// A coin may have opened without the DAG growing.
+    /// A coin can open without a new block.
     pub(crate) fn note_change(&mut self) {
         self.changed = true;
     }
 
-    /// E3: after every input.
+    /// E3: runs after every input.
     fn settle(&mut self) {
         self.check_standing();
         while std::mem::take(&mut self.changed) {
@@ -429,7 +430,7 @@ impl MahiMahi {
         self.pace();
     }
 
-    /// D0 and D7.
+    /// D0 and D7: decides slots and delivers commits.
     fn extend_commits(&mut self) {
         if self.is_broken || !self.repair.may_deliver() && self.me().is_some() {
             return;
@@ -488,7 +489,7 @@ impl MahiMahi {
         self.outputs.push_back(Output::Deliver(commit.ordered));
     }
 
-    /// G1–G4, when the floor moved.
+    /// G1–G4: drops old data after the floor moved.
     fn collect_garbage(&mut self) {
         let floor = self.sequence.floor();
         let kept = self.undelivered.split_off(&(floor + 1, ValidatorIndex(0)));
@@ -546,8 +547,8 @@ impl MahiMahi {
         self.next_proposal().map(|(_, at)| at)
     }
 
-    /// What is proposed next and when: see [`Proposer::next`]; never before a quorum answered what it knows of earlier
-    /// lives, nor while an own block is on its way to disk.
+    /// Round and time of the next proposal; see [`Proposer::next`]. `None` before a quorum reported what it knows of
+    /// earlier lives, and while an own block is not durable yet.
     fn next_proposal(&self) -> Option<(Round, TimestampMs)> {
         if self.in_flight.is_some() || self.is_broken {
             return None;
@@ -555,14 +556,15 @@ impl MahiMahi {
         let proposer = self.proposer.as_ref()?;
         let (round, at) = proposer.next(&self.dag, &self.config, self.sequence.floor(), &self.shunned())?;
         let at = at.max(self.repair.allowed_at(&self.config, round, proposer.since(round))?);
-        // Chance leaves no slot open for so long. More validators are faulty than may be: do not fill the memory meanwhile.
+        // Chance leaves no slot open for so long: more than f validators are faulty. The memory must not fill up
+        // meanwhile.
         let stretched = self.dag.clock() > self.sequence.next().round + MAX_OPEN_DEPTHS * self.config.gc_depth;
         Some((round, if stretched { at.max(proposer.heartbeat_at(&self.config)) } else { at }))
     }
 
-    /// Something is waiting to be ordered: rounds must go on.
+    /// A batch waits to be ordered, or a peer waits for a higher round: rounds must continue.
     pub(crate) fn is_busy(&self) -> bool {
-        // A block of the round we could propose in: a peer is a round ahead and may need ours.
+        // There is a block of the round we could propose in: a peer is one round ahead and may need our block.
         !self.undelivered.is_empty() || self.dag.top() >= self.dag.clock() || self.dag.clock() <= self.service.awaited()
     }
 
@@ -582,7 +584,7 @@ impl MahiMahi {
         }
     }
 
-    /// E5, E10. Signing happens here and nowhere else; the round is above every one signed before (I1).
+    /// E5, E10. The only place that signs blocks. The round is above every round signed before (I1).
     fn propose(&mut self, batch: Batch) {
         let Some((round, _)) = self.next_proposal() else { return };
         let shunned = self.shunned();
@@ -610,23 +612,23 @@ impl MahiMahi {
         self.outputs.push_back(Output::Trace(event));
     }
 
-    /// How much is held: blocks in the DAG, blocks waiting, live verdicts. For tests and metrics.
+    /// Number of blocks in the DAG, of waiting blocks, and of verdicts not taken yet. For tests and metrics.
     pub fn footprint(&self) -> [usize; 3] {
         [self.dag.len(), self.synchroniser.count() + self.early.len(), self.decisions.len()]
     }
 
-    /// Bytes of blocks that wait for their history, and how many blocks are asked for.
+    /// Bytes of blocks that wait for missing ancestors, and number of requested blocks.
     pub fn waiting(&self) -> [usize; 2] {
         let (weight, wanted) = self.synchroniser.weight();
         [weight.bytes, wanted]
     }
 
-    /// Everything up to this round is final or gone.
+    /// Everything up to this round is final or pruned.
     pub fn floor(&self) -> Round {
         self.sequence.floor()
     }
 
-    /// The round a block may be proposed in next.
+    /// Round in which a block may be proposed next.
     pub fn clock(&self) -> Round {
         self.dag.clock()
     }

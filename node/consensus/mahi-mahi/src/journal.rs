@@ -1,23 +1,23 @@
-//! Which records are live: one per block in the DAG, and the own block on its way there (W1, W2).
+//! Tracks live records: one per block in the DAG, and the own block that is not durable yet (W1, W2).
 
 use crate::message::Round;
 use corniche_engine::Ticket;
 use corniche_types::TimestampMs;
 use std::collections::BTreeMap;
 
-/// Hands out tickets and knows which of them are not needed any more.
+/// Assigns tickets, and knows the records that are no longer needed.
 pub struct Journal {
     next: Ticket,
     live: BTreeMap<Ticket, Round>,
 }
 
 impl Journal {
-    /// Tickets continue after the records of earlier lives.
+    /// Tickets continue above those of earlier lives.
     pub fn new(now: TimestampMs) -> Self {
         Self { next: Ticket::first(now), live: BTreeMap::new() }
     }
 
-    /// A record of an earlier life.
+    /// Registers a record of an earlier life.
     pub fn recovered(&mut self, ticket: Ticket, round: Round) {
         self.live.insert(ticket, round);
         self.next = self.next.max(ticket.next());
@@ -30,8 +30,8 @@ impl Journal {
         ticket
     }
 
-    /// Drops the oldest records as long as they are of rounds up to `floor`. Returns the ticket below which none is needed, when
-    /// that changed.
+    /// Drops the oldest records while their rounds are at or below `floor`. If that changed the lowest needed ticket,
+    /// returns it.
     pub fn release(&mut self, floor: Round) -> Option<Ticket> {
         let before = self.live.len();
         while let Some(oldest) = self.live.first_entry().filter(|oldest| *oldest.get() <= floor) {

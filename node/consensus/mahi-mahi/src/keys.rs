@@ -1,5 +1,5 @@
-//! What the engine needs from cryptography, as traits: the engine itself links no curve, so it builds for wasm32 and runs
-//! under modelled cryptography. The real ones are in `real` (feature `real-crypto`).
+//! The engine's cryptography as traits. The engine itself links no curve, so it builds for wasm32 and runs with
+//! modelled cryptography. The real implementations are in `real` (feature `real-crypto`).
 
 use corniche_types::{B256, ValidatorIndex};
 
@@ -10,9 +10,9 @@ pub type CoinShare = [u8; 48];
 /// The combined threshold signature of a round's coin, unique per message.
 pub type CoinValue = [u8; 48];
 
-/// This validator's secrets. Both functions are deterministic: a restarted node signs the same bytes.
+/// This validator's secrets. Both operations are deterministic: a restarted node signs the same bytes.
 pub trait Signer: Send + Sync {
-    /// Which validator this is.
+    /// Index of this validator.
     fn index(&self) -> ValidatorIndex;
     /// Signs a block's digest.
     fn sign(&self, digest: &B256) -> Signature;
@@ -20,17 +20,17 @@ pub trait Signer: Send + Sync {
     fn coin_share(&self, message: &[u8]) -> CoinShare;
 }
 
-/// Everyone's public signing keys. All validators must agree bit for bit on which signatures verify.
+/// The public signing keys of all validators. All validators must agree bit for bit on which signatures verify.
 pub trait Signatures: Send + Sync {
     fn verify(&self, author: ValidatorIndex, digest: &B256, signature: &Signature) -> bool;
 }
 
 /// The public side of the threshold coin.
 pub trait Coin: Send + Sync {
-    /// Combines exactly a threshold of shares of distinct validators and verifies the result. `None` when it does not
-    /// verify: then at least one share is bad.
+    /// Combines exactly a threshold of shares of distinct validators and verifies the result. Returns `None` if it does
+    /// not verify; then at least one share is bad.
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, CoinShare)]) -> Option<CoinValue>;
-    /// Checks a value that somebody else combined.
+    /// Checks a value that a peer combined.
     fn verify(&self, message: &[u8], value: &CoinValue) -> bool;
     /// Checks a single share.
     fn verify_share(&self, author: ValidatorIndex, message: &[u8], share: &CoinShare) -> bool;

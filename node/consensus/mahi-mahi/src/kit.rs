@@ -1,7 +1,7 @@
-//! The engine in the test arena (feature `kit`): modelled keys, and what the arena must know.
+//! The engine's kit for the test arena (feature `kit`), with modelled keys.
 //!
-//! **For tests and simulations only.** The keys are keyed hashes that anybody can compute; inside a test they bind like the real ones
-//! and cost a thousandth. They cannot be chosen in a genesis: nothing in a node constructs them.
+//! **For tests and simulations only.** The keys are keyed hashes that anyone can compute. In a test they bind like the
+//! real ones and cost a thousandth. A genesis cannot choose them: no code of a node constructs them.
 
 use crate::{
     Coin, CoinShare, CoinValue, Config, MahiMahi, MahiVerifier, Setup, Signature, Signatures, Signer,
@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 const NAME: &str = "mahi-mahi";
 
-/// Mahi-Mahi under one committee, with modelled keys.
+/// Mahi-Mahi with one committee and modelled keys.
 pub struct MahiKit {
     pub config: Config,
     committee: Committee,
@@ -23,7 +23,7 @@ pub struct MahiKit {
 }
 
 impl MahiKit {
-    /// A committee of this size with quick pacing, so that short runs cover many rounds.
+    /// A committee of this size with fast pacing, so that short runs cover many rounds.
     pub fn quick(size: usize) -> Rc<dyn Kit> {
         let config = Config {
             min_round_ms: 10,
@@ -93,11 +93,11 @@ impl Kit for MahiKit {
             Forgery::Parents => {
                 let place = random.below(content.parents.len() as u64) as usize;
                 match random.below(4) {
-                    // Nobody has it, ever.
+                    // No validator ever has this block.
                     0 => content.parents[place].digest = B256::from(stretch("nowhere", author.0, &random.draw().to_le_bytes())),
                     1 => content.parents.push(content.parents[place]),
                     2 => content.parents.truncate(place),
-                    // Valid, but other votes.
+                    // Valid, but casts other votes.
                     _ => content.parents[1..].reverse(),
                 }
             }
@@ -106,7 +106,7 @@ impl Kit for MahiKit {
         Some(Message::Block(block).encode())
     }
 
-    /// A round commits at most ℓ leaders, and what is `retain_rounds` below the floor is gone.
+    /// A round commits at most ℓ leaders, and blocks `retain_rounds` below the floor are pruned.
     fn most_behind(&self) -> u64 {
         self.config.retain_rounds
     }
@@ -122,12 +122,12 @@ impl Measured for MahiMahi {
     }
 }
 
-/// A committee whose keys are never looked at.
+/// A committee whose keys are never used.
 pub fn committee(size: usize) -> Committee {
     corniche_testkit::committee(NAME, size)
 }
 
-/// One validator's double keys.
+/// Modelled keys of one validator.
 pub struct FakeKeys(pub ValidatorIndex);
 
 impl Signer for FakeKeys {
@@ -144,7 +144,7 @@ impl Signer for FakeKeys {
     }
 }
 
-/// A Byzantine double: signs properly, but its coin shares are noise.
+/// A Byzantine double: signs correctly, but its coin shares are noise.
 pub struct BadShares(pub ValidatorIndex);
 
 impl Signer for BadShares {
@@ -169,14 +169,14 @@ impl Signatures for FakeSignatures {
     }
 }
 
-/// Combines to the same value whatever good shares it is given, like a threshold signature. Some values can be dictated.
+/// Any good shares combine to one value, like a threshold signature. Tests can dictate values.
 #[derive(Default)]
 pub struct FakeCoin {
     dictated: BTreeMap<Vec<u8>, CoinValue>,
 }
 
 impl FakeCoin {
-    /// The coin of `message` will put `leaders` first, in this order.
+    /// Makes the coin of `message` put `leaders` first, in this order.
     pub fn dictate(&mut self, message: Vec<u8>, leaders: &[u16], committee_size: usize) {
         let wanted: Vec<_> = leaders.iter().copied().map(ValidatorIndex).collect();
         let mut values = (0..=u16::MAX).map(|salt| stretch("dictated", salt, &message));

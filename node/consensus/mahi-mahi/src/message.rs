@@ -1,7 +1,7 @@
-//! Blocks and the few messages that repair what the network lost.
+//! Blocks, and the few messages that repair losses of the network.
 //!
-//! The block is the only consensus message: proposing, voting, certifying and the coin all ride on it. The others
-//! (`Hello`, `Welcome`, `Fetch`, `Found`, `Coins`) never carry a decision.
+//! The block is the only consensus message: it proposes, votes, certifies and carries coin shares. The others (`Hello`,
+//! `Welcome`, `Fetch`, `Found`, `Coins`) never carry a decision.
 
 use crate::keys::{CoinShare, CoinValue, Signature};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -16,14 +16,14 @@ use std::{
 pub const BLOCK_TAG: &str = "corniche-mahi-mahi-block";
 /// Domain tag of a round's coin.
 pub const COIN_TAG: &str = "corniche-mahi-mahi-coin";
-/// Blocks of rounds above this are refused, so that arithmetic on them is exact.
+/// Blocks of higher rounds are rejected, so that arithmetic on rounds cannot overflow.
 pub const MAX_ROUND: Round = Round(1 << 48);
 
 /// A round of the DAG; 0 holds the genesis blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct Round(pub u64);
 
-/// Stops at the last number: questions of peers may name any round.
+/// Saturates: requests of peers may name any round.
 impl Add<u64> for Round {
     type Output = Self;
     fn add(self, rounds: u64) -> Self {
@@ -31,7 +31,7 @@ impl Add<u64> for Round {
     }
 }
 
-/// Stops at round 0.
+/// Saturates at round 0.
 impl Sub<u64> for Round {
     type Output = Self;
     fn sub(self, rounds: u64) -> Self {
@@ -45,7 +45,7 @@ impl fmt::Display for Round {
     }
 }
 
-/// Names a block. Ordered by round, author, digest: the order of delivery within a commit (D8).
+/// Identifies a block. Ordered by round, author, digest: the order of delivery within a commit (D8).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct BlockRef {
     pub round: Round,
@@ -53,7 +53,7 @@ pub struct BlockRef {
     pub digest: B256,
 }
 
-/// The least reference of a round, for ranges.
+/// Smallest reference of a round, for ranges.
 pub(crate) fn first_of(round: Round) -> BlockRef {
     BlockRef { round, author: ValidatorIndex(0), digest: B256::ZERO }
 }
@@ -70,21 +70,21 @@ impl From<BlockRef> for VertexId {
     }
 }
 
-/// What an author signs.
+/// The signed part of a block.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Content {
     pub author: ValidatorIndex,
     pub round: Round,
     pub timestamp: TimestampMs,
-    /// In the order that fixes this block's votes (F1); the first is the author's own previous block (V5).
+    /// The order fixes this block's votes (F1); the first is the author's own previous block (V5).
     pub parents: Vec<BlockRef>,
-    /// The author's share of this round's coin. Its validity is not part of the block's: see `coin`.
+    /// The author's share of this round's coin. Block validity does not depend on it: see `coin`.
     pub coin_share: CoinShare,
-    /// Opaque to the engine; empty when the author had nothing to say.
+    /// Opaque to the engine; empty if the author had no transactions.
     pub batch: Bytes,
 }
 
-/// A block as it travels and as it is recorded.
+/// A block as it is sent and recorded.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct SignedBlock {
     pub content: Content,
@@ -96,7 +96,7 @@ pub struct SignedBlock {
 pub struct Block {
     signed: SignedBlock,
     reference: BlockRef,
-    /// Worked out here and not where the block is traced: blocks are checked on any thread, traced on the engine's.
+    /// Computed here and not when the block is traced: blocks are checked on any thread, but traced on the engine's.
     batch_digest: Option<B256>,
 }
 
@@ -129,9 +129,9 @@ impl Block {
         &self.signed.content
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub(crate) fn weight(&self) -> usize {
-        // A place in tables and a record take about as much as a small block.
+        // The entries in tables and a record take about as much as a small block.
         self.content().batch.len() + self.parents().len() * 42 + 1_024
     }
 
@@ -139,21 +139,21 @@ impl Block {
         &self.signed
     }
 
-    /// This block as a trace shows it.
+    /// This block as shown in a trace.
     pub fn vertex(&self) -> Vertex {
         let parents = self.parents().iter().copied().map(VertexId::from).collect();
-        // V7 bounds batches far below.
+        // V7 keeps batches far below this limit.
         let batch_bytes = u32::try_from(self.content().batch.len()).unwrap_or(u32::MAX);
         Vertex { id: self.reference.into(), parents, batch_bytes, batch_digest: self.batch_digest }
     }
 
-    /// The record of this block, which is also the evidence for anything its author is accused of.
+    /// Encodes the record of this block. The record is also the evidence for accusations of its author.
     pub fn encode(&self) -> Bytes {
         wire::encode(&self.signed).into()
     }
 }
 
-/// Digests and coins of one committee of one chain.
+/// Computes digests and coin messages of one committee of one chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(Scope);
 
@@ -162,8 +162,8 @@ impl Context {
         Self(Scope::new(committee))
     }
 
-    /// A block's identity: the hash of exactly what is signed, so that a second signature on the same content is the
-    /// same block and no "equivocation".
+    /// A block's identity: the hash of exactly the signed content. So a second signature on the same content does not
+    /// make an equivocation.
     pub fn digest(&self, content: &Content) -> B256 {
         self.0.digest(BLOCK_TAG, content)
     }
@@ -179,7 +179,7 @@ impl Context {
     }
 }
 
-/// Everything validators send each other.
+/// All messages between validators.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Message {
     /// A new block, from its author.
@@ -192,50 +192,50 @@ pub enum Message {
 }
 
 impl Message {
-    /// First bytes of an encoding, after the version.
+    /// First byte of an encoding after the version, by kind.
     pub(crate) const BLOCK: u8 = 0;
     pub(crate) const WELCOME: u8 = 2;
 }
 
-/// "Here I am": asks the receiver for its later blocks, and for what it remembers of mine.
+/// Greeting: asks the receiver for its later blocks, and for the sender's own blocks that it remembers.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Hello {
-    /// Ties the answer to this start of the sender.
+    /// Ties the response to this start of the sender.
     pub nonce: u64,
-    /// The highest round of the receiver's blocks that the sender holds: push the later ones.
+    /// Highest round of the receiver's blocks that the sender holds. The receiver pushes later ones.
     pub after: Round,
-    /// The highest round of its own blocks that the sender knows: tell it of a higher one.
+    /// Highest round of its own blocks that the sender knows. The receiver reports a higher one.
     pub own: Round,
-    /// Coins that the sender cannot open from blocks: send help.
+    /// Coins that the sender cannot open from blocks. The receiver sends shares or values.
     pub coins: Vec<Round>,
 }
 
-/// The answer to [`Hello`].
+/// Response to [`Hello`].
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Welcome {
     pub nonce: u64,
-    /// The asker's highest block, when it is above what the asker knew. A signed block rather than a number, so that a
-    /// liar cannot push the asker beyond rounds it never signed.
+    /// The highest block of the greeting peer, if it is above `Hello::own`. A signed block rather than a number, so
+    /// that a liar cannot push the peer beyond rounds it never signed.
     pub latest: Option<SignedBlock>,
-    /// K2: a block of a round that the sender has reached, which the asker can get from it; its own highest one as a rule.
-    /// None when the sender does not know itself how far it got.
+    /// K2: a block of a round that the sender has reached and that the greeting peer can fetch from it; usually the
+    /// sender's own highest one. `None` if the sender does not know how far it got itself.
     pub named: Option<BlockRef>,
 }
 
-/// Asks for blocks by name.
+/// Requests blocks by reference.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Fetch {
     pub wanted: Vec<BlockRef>,
-    /// Send what these stand on too, down to above this round, as far as it fits.
+    /// Also send their history above this round, as far as it fits.
     pub above: Round,
 }
 
-/// The answer to [`Fetch`].
+/// Response to [`Fetch`].
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Found {
-    /// In ascending rounds.
+    /// In ascending order of rounds.
     pub blocks: Vec<SignedBlock>,
-    /// Asked for, but unknown here or pruned: ask somebody else.
+    /// Requested, but unknown here or pruned; another peer may have them.
     pub missing: Vec<BlockRef>,
 }
 
@@ -244,7 +244,7 @@ pub struct Found {
 pub struct CoinHelp {
     /// Coins that are open at the sender.
     pub values: Vec<(Round, CoinValue)>,
-    /// The sender's own shares of coins that are not.
+    /// The sender's own shares of coins that are closed.
     pub shares: Vec<(Round, CoinShare)>,
 }
 

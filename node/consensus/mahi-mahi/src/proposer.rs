@@ -1,13 +1,15 @@
-//! When to propose and on what (E4–E10).
+//! Time, round and parents of own proposals (E4–E10).
 //!
-//! Nothing here waits for a particular validator: nobody knows the leaders yet (E4). The pauses only shape the rate: a shortest
-//! round, a short grace for parents beyond the quorum, and silence while nothing is waiting to be ordered.
+//! No rule here waits for a particular validator: the leaders are still unknown (E4). The pauses only limit the rate: a
+//! minimum round time, a short grace time for parents beyond the quorum, and no proposals while no batch waits to be
+//! ordered.
 //!
-//! **Proven equivocators are not taken as parents** where a quorum is there without them. An equivocator shows its siblings to different
-//! validators, so whoever stands on one makes everybody else fetch it first, in every round. So the round that is proposed in is the one after
-//! the last with a quorum of others, as if the equivocators were silent. Only when that does not go on for a moment, because others have
-//! jumped a round or are down, equivocators are counted and taken, as few as are needed. The rules of agreement do not ask which
-//! parents a block has beyond its quorum.
+//! **Proven equivocators are not taken as parents** if a quorum exists without them. An equivocator shows its siblings
+//! to different validators, so everyone else must fetch a block's parent first if that block builds on a sibling, in
+//! every round. So the proposed round is the one after the last with a quorum of other authors, as if the equivocators
+//! were silent. If that round does not advance for a short time, because others jumped a round or are down,
+//! equivocators are counted and as few as needed are taken. The rules of agreement do not depend on the parents of a
+//! block beyond its quorum.
 
 use crate::{
     config::Config,
@@ -21,20 +23,20 @@ use std::collections::BTreeSet;
 /// The proposing side of a validator.
 pub struct Proposer {
     me: ValidatorIndex,
-    /// E8: the highest round this validator is known to have signed a block for, in this life or an earlier one.
+    /// E8: highest round for which this validator is known to have signed a block, in this life or an earlier one.
     pub highest_signed: Round,
-    /// V5: the highest own block in the DAG; the own genesis block before there is one.
+    /// V5: highest own block in the DAG; without any, the own genesis block.
     tip: BlockRef,
     /// E6: accepted blocks that are not in the history of `tip`.
     uncovered: BTreeSet<BlockRef>,
-    /// When the last own block was proposed; `None` before the first of this life.
+    /// Time of the last own proposal; `None` before the first of this life.
     proposed_at: Option<TimestampMs>,
-    /// Construction, from where the first heartbeat counts.
+    /// Time of construction, from which the first heartbeat counts.
     started_at: TimestampMs,
-    /// The round that could be proposed, and since when.
+    /// Highest proposable round, and the time since when it is.
     clock: Round,
     clock_since: TimestampMs,
-    /// The same if proven equivocators were silent.
+    /// Highest proposable round if proven equivocators were silent.
     trusted: Round,
     trusted_since: TimestampMs,
     /// A batch that waits to be proposed.
@@ -42,13 +44,13 @@ pub struct Proposer {
     pub want: Want,
 }
 
-/// Whether a batch was asked for.
+/// State of the request for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     No,
-    /// Just now; the answer may come before the next deadline, and an empty block would come too early.
+    /// Just requested; the batch may come before the next deadline, so an empty block would be premature.
     Fresh,
-    /// Asked and there was nothing; the answer comes when there is something.
+    /// Requested without a response yet; the batch comes when there are transactions.
     Standing,
 }
 
@@ -74,7 +76,7 @@ impl Proposer {
         self.me
     }
 
-    /// The highest own block that is durable and in the DAG.
+    /// Highest own block that is durable and in the DAG.
     pub fn tip(&self) -> BlockRef {
         self.tip
     }
@@ -102,7 +104,7 @@ impl Proposer {
         }
     }
 
-    /// One above the highest round with a quorum of authors that are not shunned. One that was proposed in already will do as well.
+    /// One above the highest round with a quorum of authors that are not shunned. That round may be proposed already.
     fn trusted_clock(&self, dag: &Dag, shunned: &Shunned) -> Round {
         let (clock, lowest) = (dag.clock(), self.highest_signed.max(dag.clock() - MAX_LOOK_BACK));
         if shunned.authors.is_empty() || clock == Round(1) {
@@ -112,7 +114,7 @@ impl Proposer {
         (lowest.0..clock.0).rev().find(has_quorum).map_or(lowest, |round| Round(round) + 1)
     }
 
-    /// Since when this round could be proposed.
+    /// Time since when this round is proposable.
     pub fn since(&self, round: Round) -> TimestampMs {
         if round == self.clock { self.clock_since } else { self.trusted_since }
     }
@@ -126,7 +128,8 @@ impl Proposer {
         self.proposed_at = Some(now);
     }
 
-    /// E4, E8, E9: the round of the next own block and when it may be proposed; `None` while it may not.
+    /// E4, E8, E9: the round of the next own block and the earliest time to propose it; `None` if proposing is not
+    /// allowed yet.
     pub fn next(&self, dag: &Dag, config: &Config, floor: Round, shunned: &Shunned) -> Option<(Round, TimestampMs)> {
         let least = self.highest_signed.max(floor);
         let rested = self.proposed_at.map_or(0, |at| at.0 + config.min_round_ms);
@@ -135,29 +138,29 @@ impl Proposer {
             let all_here = self.trusted == Round(1) || before + shunned.authors.len() == shunned.committee_size;
             (self.trusted, if all_here { 0 } else { self.trusted_since.0 + config.parent_grace_ms })
         } else {
-            // Longer than others take to fetch what such a block stands on, or one such round would lead to the next.
+            // Longer than others need to fetch such a block's parents. Otherwise one such round would cause the next.
             (self.clock, self.clock_since.0 + config.parent_grace_ms.max(2 * config.fetch_retry_ms))
         };
         (round > least).then(|| (round, TimestampMs(rested.max(graced))))
     }
 
-    /// When a block is due although nothing waits to be ordered.
+    /// Time at which a block is due even if no batch waits to be ordered.
     pub fn heartbeat_at(&self, config: &Config) -> TimestampMs {
         TimestampMs(self.proposed_at.unwrap_or(self.started_at).0 + config.heartbeat_ms)
     }
 
-    /// E5: the own previous block, then one block of every other author of the previous round, then weak links to everything
-    /// older that would otherwise stay unreferenced, newest first. The order is signed and fixes the votes (F1).
+    /// E5: the own previous block, then one block of every other author of the previous round, then weak links to older
+    /// blocks that would otherwise stay unreferenced, newest first. The order is signed and fixes the votes (F1).
     pub fn parents(&self, dag: &Dag, context: &Context, round: Round, shunned: &Shunned) -> Vec<BlockRef> {
         let previous = round - 1;
         let of_previous = |author: ValidatorIndex| match previous {
             Round(0) => Some(context.genesis(author)),
-            // Of siblings the first accepted; V4 forbids two.
+            // Among siblings, the first accepted one; V4 forbids two.
             _ => dag.siblings(previous, author).next().map(|block| block.reference()),
         };
         let trusted = shunned.trusted().filter(|author| *author != self.me).filter_map(of_previous);
         let mut parents: Vec<_> = std::iter::once(self.tip).chain(trusted).collect();
-        // V3: as many of the others as are needed.
+        // V3: as many equivocators as needed for a quorum.
         let counted = parents.iter().filter(|parent| parent.round == previous).count();
         let others = shunned.authors.iter().filter(|author| **author != self.me).filter_map(|author| of_previous(*author));
         parents.extend(others.take(dag.quorum().saturating_sub(counted)));
@@ -165,8 +168,8 @@ impl Proposer {
         parents
     }
 
-    /// E6: mandatory, or slow validators would be censored and their votes lost (P12). Equivocators are not slow, and a link to an old
-    /// sibling is one to a chain that others lack.
+    /// E6: mandatory; otherwise slow validators would be censored and their votes lost (P12). Equivocators are not
+    /// slow, and a link to an old sibling would reference a chain that others lack.
     fn add_weak_links(&self, dag: &Dag, previous: Round, shunned: &Shunned, parents: &mut Vec<BlockRef>) {
         let limit = Config::max_parents(shunned.committee_size);
         let mut left = self.uncovered.clone();
@@ -184,31 +187,32 @@ impl Proposer {
     }
 }
 
-/// Rounds below the clock that may lack a quorum of authors that are not shunned before these are counted.
+/// Number of rounds below the clock that may lack a quorum of trusted authors before equivocators are counted.
 const MAX_LOOK_BACK: u64 = 16;
 
-/// Whom not to stand on: proven equivocators.
+/// Authors that proposals avoid as parents: proven equivocators.
 pub struct Shunned {
     pub authors: BTreeSet<ValidatorIndex>,
-    /// Those too that were shunned once: parents, but no weak links.
+    /// Also includes authors that were shunned once: they may be parents, but get no weak links.
     pub unlinked: BTreeSet<ValidatorIndex>,
     pub committee_size: usize,
 }
 
 impl Shunned {
-    /// Authors of blocks of a round that are not shunned.
+    /// Number of authors with a block in a round that are not shunned.
     fn count_others(&self, dag: &Dag, round: Round) -> usize {
         let is_here = |author: &&ValidatorIndex| dag.siblings(round, **author).next().is_some();
         dag.authors_at(round) - self.authors.iter().filter(is_here).count()
     }
 
-    /// Everybody else.
+    /// All authors that are not shunned.
     fn trusted(&self) -> impl Iterator<Item = ValidatorIndex> {
         (0u16..).take(self.committee_size).map(ValidatorIndex).filter(|author| !self.authors.contains(author))
     }
 }
 
-/// Takes `parents` and their histories out of `left`. What is not in `left` was covered before, with its whole history.
+/// Removes `parents` and their histories from `left`. A block outside `left` was covered before, with its whole
+/// history.
 fn cover(dag: &Dag, left: &mut BTreeSet<BlockRef>, parents: &[BlockRef]) {
     let mut stack = parents.to_vec();
     while let Some(reference) = stack.pop() {

@@ -8,7 +8,7 @@ use corniche_crypto::{BlsSignature, CoinPublicKeys, CoinSecretShare, ConsensusKe
 use corniche_engine::Committee;
 use corniche_types::{B256, ValidatorIndex};
 
-/// Under which everything of this engine is signed.
+/// Signature domain of this engine.
 fn domain(committee: &Committee) -> Domain {
     Domain { tag: BLOCK_TAG, chain_id: committee.chain_id(), epoch: committee.epoch(), committee_hash: committee.hash() }
 }
@@ -22,8 +22,8 @@ pub struct ValidatorKeys {
 }
 
 impl ValidatorKeys {
-    /// The index is where the committee lists the consensus key; `None` when it does not, or when the coin share is another
-    /// validator's.
+    /// Takes the index under which the committee lists the consensus key. Returns `None` if it is not listed, or if the
+    /// coin share belongs to another validator.
     pub fn new(committee: &Committee, consensus: ConsensusKey, coin: CoinSecretShare) -> Option<Self> {
         let public = consensus.public();
         let (index, _) = committee.members().find(|(_, member)| member.consensus_key == public)?;
@@ -52,7 +52,7 @@ pub struct CommitteeSignatures {
 }
 
 impl CommitteeSignatures {
-    /// `None` when a key is not one.
+    /// Returns `None` if a key is invalid.
     pub fn new(committee: &Committee) -> Option<Self> {
         let keys = committee.members().map(|(_, member)| ConsensusPublicKey::parse(&member.consensus_key));
         Some(Self { keys: keys.collect::<Option<_>>()?, domain: domain(committee) })

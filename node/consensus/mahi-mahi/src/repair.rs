@@ -1,10 +1,11 @@
-//! Start-up and asking: greeting peers, fetching, late coin shares. None of it decides anything; its timers never influence a
-//! verdict. Answering is in `serve`.
+//! Start-up and requests: greets peers, fetches blocks and late coin shares. No decision depends on this module or its
+//! timers. `serve` contains the responses.
 //!
-//! **Standing (K2).** A validator whose disk was lost or put back from a backup must not sign a round twice. So on every
-//! start it asks: what is my highest block that you know (a signed block: a liar can withhold but not invent), and which
-//! block names a round that you have reached? It does not propose before enough others answered, and then only above what the
-//! forgotten life can have reached. The README has the argument.
+//! **Standing (K2).** A validator whose disk was lost or restored from a backup must not sign a round twice. So on
+//! every start it asks two things: the highest block of its own that a peer knows (a signed block: a liar can withhold
+//! but not invent one), and a block of a round that the peer has reached. It has *standing*, and may propose, only
+//! after enough peers responded, and then only above all rounds that the forgotten life can have reached. The README
+//! contains the argument.
 
 use crate::{
     config::Config,
@@ -16,38 +17,38 @@ use corniche_engine::{Output, Recipients, TraceEvent};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What has been asked of peers, and when to ask again.
+/// State of requests to peers, and the times of retries.
 pub struct Repair {
     nonce: u64,
-    /// The block that each peer named since this start. An answer counts once that block is here, so that nobody can
-    /// name a round that does not exist.
+    /// Block that each peer named since this start. A response counts once that block is in the DAG, so that a peer
+    /// cannot name a round that does not exist.
     named: BTreeMap<ValidatorIndex, BlockRef>,
-    /// Own proposals are allowed; since when.
+    /// Time since when own proposals are allowed; `None` before.
     standing_since: Option<TimestampMs>,
-    /// Our records do not tell all that we signed. Then we are no witness, neither of ourselves nor for others.
+    /// Our records do not contain all that we signed. Then we are no witness, neither for ourselves nor for others.
     forgot: bool,
     /// There was no record at the start.
     blank: bool,
-    /// Rounds up to this one might have been signed by a life that we do not remember, though nothing else says there was
-    /// one: they are proposed in only when the network does not move without us.
+    /// A forgotten life might have signed rounds up to this one, though there is no evidence of such a life. In these
+    /// rounds we propose only when the network does not progress without us.
     doubtful: Round,
-    /// When a block was last accepted or a repair attempted.
+    /// Time of the last accepted block or repair attempt.
     progress_at: TimestampMs,
-    /// Repairs since the last accepted block.
+    /// Repair attempts since the last accepted block.
     attempts: u32,
-    /// When to ask for shares of coins that blocks cannot open; `None` while there are none.
+    /// Time to request shares of coins that blocks cannot open; `None` if there are none.
     coins_at: Option<TimestampMs>,
-    /// Questions for blocks that each peer did not answer yet, up to [`MAX_QUESTIONS`].
+    /// Unanswered block requests per peer, up to [`MAX_QUESTIONS`].
     questions: BTreeMap<ValidatorIndex, u32>,
 }
 
-/// Answers that a peer may owe at once.
+/// Maximum number of responses that a peer may owe at once.
 const MAX_QUESTIONS: u32 = 16;
 
 impl Repair {
-    /// `forgot`: there was an earlier life and no record of it. `blank`: there was no record.
+    /// `forgot`: there was an earlier life without records. `blank`: there was no record.
     pub fn new(seed: u64, forgot: bool, blank: bool, now: TimestampMs) -> Self {
-        // Time as well, in case the caller's seed is a constant.
+        // Includes the time in case the caller's seed is constant.
         let nonce = seed.rotate_left(32) ^ now.0;
         let (named, doubtful) = (BTreeMap::new(), Round(0));
         let (standing_since, progress_at, attempts, coins_at) = (None, now, 0, None);
@@ -60,7 +61,7 @@ impl Repair {
         *questions = (*questions + 1).min(MAX_QUESTIONS);
     }
 
-    /// Whether this peer was asked for blocks and had not answered yet.
+    /// Returns true if a block request to this peer was unanswered, and counts it as answered.
     fn is_answer(&mut self, peer: ValidatorIndex) -> bool {
         let questions = self.questions.entry(peer).or_default();
         let owed = *questions > 0;
@@ -72,43 +73,44 @@ impl Repair {
         self.standing_since.is_some()
     }
 
-    /// What we say of our own past can be relied on.
+    /// Returns true if our statements about our own past are reliable.
     pub fn is_witness(&self) -> bool {
         !self.forgot || self.has_standing()
     }
 
-    /// Whoever does not know itself records nothing: if its power fails now, it must find itself as empty as before.
+    /// A validator without knowledge of its past records nothing: after a power cut it must find itself as empty as
+    /// before.
     pub fn may_record(&self) -> bool {
         self.has_standing() || !(self.forgot || self.blank)
     }
 
-    /// Nor does one that starts with nothing deliver: after a power cut, commits without records look like records that were lost,
-    /// and such a loss counts among the f faults although nothing was signed.
+    /// A blank validator does not deliver either. After a power cut, commits without records would look like lost
+    /// records. Such a loss counts among the f faults although the validator signed nothing.
     pub fn may_deliver(&self) -> bool {
         self.may_record() || self.forgot
     }
 
-    /// When an own block of round `clock`, known since `clock_since`, may be proposed as far as earlier lives are concerned.
+    /// Earliest time to propose in round `clock`, known since `clock_since`, as far as earlier lives are concerned.
     pub fn allowed_at(&self, config: &Config, clock: Round, clock_since: TimestampMs) -> Option<TimestampMs> {
         let standing_since = self.standing_since?;
         let patience = if clock > self.doubtful { 0 } else { hasty(config) };
         Some(TimestampMs(standing_since.max(clock_since).0 + patience))
     }
 
-    /// The network needs us to move: it was waited for once.
+    /// The network needed our proposal: from now on no round is doubtful.
     pub fn leave_doubt(&mut self) {
         self.doubtful = Round(0);
     }
 
     pub fn progress(&mut self, now: TimestampMs) {
-        // Others' blocks do not make up for a lost greeting: without standing, keep asking whatever else arrives.
+        // Blocks of others do not replace a lost greeting: without standing, keep asking even if other messages arrive.
         if self.has_standing() {
             (self.progress_at, self.attempts) = (now, 0);
         }
     }
 
-    /// Quick while starting or while something waits to be ordered, slower with each attempt, never quicker than the heartbeat
-    /// when idle.
+    /// Time of the next repair: soon while starting or while a batch waits to be ordered, later with each attempt, and
+    /// 1.5 heartbeats when idle.
     fn due(&self, config: &Config, busy: bool) -> TimestampMs {
         let idle = config.heartbeat_ms + config.heartbeat_ms / 2;
         let soon = hasty(config).saturating_mul(1 << self.attempts.min(16)).min(idle);
@@ -116,7 +118,7 @@ impl Repair {
     }
 }
 
-/// How long nothing may happen before that is taken for standing still, ms.
+/// Time without progress after which the network counts as stalled, ms.
 fn hasty(config: &Config) -> u64 {
     config.fetch_retry_ms.saturating_mul(4)
 }
@@ -151,8 +153,9 @@ impl MahiMahi {
         known.into_iter().flatten().max_by_key(|block| block.round())
     }
 
-    /// K2, see the README: a quorum counting ourselves is enough for one whose records look whole. One that knows better
-    /// needs so many others that every quorum holds an honest one of them, and starts above all they reached.
+    /// K2, see the README: if our records look whole, a quorum including ourselves is enough. If we know that we
+    /// forgot, every quorum must contain an honest one of the respondents, and we start above all rounds that they
+    /// reached.
     pub(crate) fn check_standing(&mut self) {
         if self.repair.has_standing() {
             return;
@@ -171,8 +174,8 @@ impl MahiMahi {
         }
         self.repair.standing_since = Some(self.now);
         let highest = reached.into_iter().max().unwrap_or(Round(0));
-        // Without Byzantine validators the others, all of whom are needed, know every block of ours that exists. And where
-        // nobody has reached round 1 the network is being born.
+        // Without Byzantine validators, the others know every block of ours that exists, and all of them responded. If
+        // no peer has reached round 1, the network is being born.
         if self.committee.faulty() > 0 {
             match &mut self.proposer {
                 Some(proposer) if self.repair.forgot => proposer.highest_signed = proposer.highest_signed.max(highest + 1),
@@ -184,7 +187,7 @@ impl MahiMahi {
         self.note_change();
     }
 
-    /// A block of ours that our records lack: they are not the newest. What we sent was durable before.
+    /// A block of ours is missing in our records, so they are outdated: everything we sent was durable before.
     pub(crate) fn learn_of_lost_life(&mut self, block: &Block) {
         if !self.repair.forgot {
             let detail = format!("{:?} is ours and not in our records", block.reference());
@@ -194,8 +197,8 @@ impl MahiMahi {
         self.note_change();
     }
 
-    /// The own block before the newest one was of round `before`. Where coins of the rounds between are still closed, although
-    /// a quorum has blocks there, somebody's shares are bad and ours are needed, without a block to carry them.
+    /// The previous own block was of round `before`. If coins of the rounds between are still closed although a quorum
+    /// has blocks there, some shares are bad. Then ours are needed, and we have no block to carry them.
     pub(crate) fn send_skipped_shares(&mut self, before: Round) {
         let skipped: Vec<_> = self.stuck_coins().into_iter().filter(|round| *round > before).collect();
         let shares = self.own_shares(&skipped);
@@ -224,8 +227,8 @@ impl MahiMahi {
         self.check_standing();
     }
 
-    /// The signatures of these blocks were not checked. Blocks that nobody asked for, that are here already or that would not be kept need no
-    /// check. Checks of other blocks that do not extend the DAG are rationed.
+    /// Processes blocks with unverified signatures. Blocks that were not requested, are known, or would not be kept
+    /// need no check. Checks of other blocks that do not extend the DAG are limited.
     pub(crate) fn take_found(&mut self, from: ValidatorIndex, unsigned: &[Arc<Block>], missing: &[BlockRef]) {
         if !self.repair.is_answer(from) {
             return;
@@ -247,7 +250,7 @@ impl MahiMahi {
         self.ask_for_missing();
     }
 
-    /// False when the signature is false.
+    /// Returns false if the signature is invalid.
     fn take_unsigned(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
         let reference = block.reference();
         let is_signed = self.signatures.verify(reference.author, &reference.digest, &block.signed().signature);
@@ -297,14 +300,14 @@ impl MahiMahi {
         self.note_change();
     }
 
-    /// Rounds with blocks of a quorum whose coin is closed all the same: some of the shares are bad.
+    /// Rounds with blocks of a quorum whose coin is still closed: some of the shares are bad.
     fn stuck_coins(&self) -> Vec<Round> {
         let first = self.sequence.next().round + (self.config.wave_length - 1);
         let stuck = self.closed_coins.range(first..).filter(|round| self.coins.opened(**round).is_none()).copied();
         stuck.take(MAX_COINS).collect()
     }
 
-    /// A lone validator has nobody to ask.
+    /// `None` for a lone validator, which has no peers.
     fn stall_deadline(&self) -> Option<TimestampMs> {
         (self.committee.size() > 1).then(|| self.repair.due(&self.config, self.is_busy()))
     }
@@ -330,8 +333,8 @@ impl MahiMahi {
         }
     }
 
-    /// Called after every decision pass: gives own shares of rounds without an own block, and notices coins that need asking
-    /// for.
+    /// Called after every decision pass: adds own shares of rounds without an own block, and schedules requests for
+    /// closed coins.
     pub(crate) fn watch_coins(&mut self) {
         if let Some(me) = self.me() {
             let mut stuck = self.stuck_coins();
@@ -339,7 +342,7 @@ impl MahiMahi {
             for (round, share) in self.own_shares(&stuck) {
                 let refused = self.coins.add_share(round, me, share);
                 self.accuse_of_bad_shares(refused);
-                // Another pass only for a coin that opened, so that passes end.
+                // Requests another pass only for a coin that opened, so that the passes end.
                 if self.coins.opened(round).is_some() {
                     self.note_change();
                 }

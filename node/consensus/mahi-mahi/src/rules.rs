@@ -1,5 +1,5 @@
-//! The decision rules D3–D5: pure verdicts on a DAG. Calling them again is harmless. When they are asked is the matter of
-//! [`crate::decisions`].
+//! The decision rules D3–D5: pure verdicts on a DAG. Repeated calls are harmless. [`crate::decisions`] chooses when to
+//! call them.
 //!
 //! Every threshold counts distinct **authors**, never blocks: an equivocator's extra blocks must not forge a quorum (P2).
 
@@ -22,16 +22,16 @@ impl Slot {
     pub const FIRST: Self = Self { round: Round(1), rank: 0 };
 }
 
-/// The shape of a protocol's waves: Mahi-Mahi's, or a baseline's to compare it with.
+/// Shape of a protocol's waves: Mahi-Mahi's, or that of a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waves {
-    /// w: rounds from proposing to certifying, both included.
+    /// w: number of rounds from the propose round to the certify round, both included.
     pub length: u64,
-    /// ℓ: leader slots of a round that has any.
+    /// ℓ: leader slots per leader round.
     pub leaders: u16,
-    /// One in so many rounds has leader slots, from round 1 on: 1 in Mahi-Mahi (M3), else the length.
+    /// Rounds between leader rounds, starting at round 1: 1 in Mahi-Mahi (M3), otherwise the length.
     pub stride: u64,
-    /// Whether D4 applies (M8).
+    /// True if D4 applies (M8).
     pub direct_skip: bool,
 }
 
@@ -57,12 +57,12 @@ impl Waves {
         propose + (self.length - 1)
     }
 
-    /// The propose round that has this vote round, if any.
+    /// Propose round for this vote round, if any.
     pub fn voted_in(&self, vote: Round) -> Option<Round> {
         self.propose_round(vote, self.length - 2)
     }
 
-    /// The propose round that has this certify round, and whose leaders this round's coin elects (C2), if any.
+    /// Propose round for this certify round, if any. The certify round's coin elects its leaders (C2).
     pub fn certified_in(&self, certify: Round) -> Option<Round> {
         self.propose_round(certify, self.length - 1)
     }
@@ -73,27 +73,27 @@ impl Waves {
     }
 }
 
-/// What became of a slot. Final: it never changes as the DAG grows (D1).
+/// Outcome of a slot. Final: it never changes as the DAG grows (D1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Commit(BlockRef),
     Skip,
 }
 
-/// Which rule decided a slot, for people.
+/// The rule that decided a slot, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// D3: so many authors certify the block.
+    /// D3: number of authors that certify the block.
     Certified(usize),
-    /// D4: the leader has no block, so nobody can vote for one.
+    /// D4: the leader has no block, so no votes are possible.
     Empty,
-    /// D4: at least so many authors do not vote, whichever sibling one looks at.
+    /// D4: minimum over all siblings of the number of authors that do not vote for it.
     Refused(usize),
-    /// D5: the history of the block committed in this slot.
+    /// D5: decided by the history of the block committed in this slot.
     Anchor(Slot),
 }
 
-/// A slot that was decided.
+/// A decided slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub slot: Slot,
@@ -103,7 +103,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The rule in words; `committee_size` is what the counts are out of.
+    /// Describes the rule; `committee_size` is the total for the counts.
     pub fn why(&self, committee_size: usize) -> String {
         match (self.reason, self.verdict) {
             (Reason::Certified(authors), _) => format!("direct: {authors} of {committee_size} certify"),
@@ -122,20 +122,21 @@ impl fmt::Display for Slot {
     }
 }
 
-/// D3 and D4: what the certify and vote rounds say by themselves.
+/// D3 and D4: verdicts from the certify and vote rounds alone.
 pub fn direct(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) -> Option<(Verdict, Reason)> {
     let mut certified = dag.certified(round, leader).filter(|(_, authors)| *authors >= dag.quorum());
     match (certified.next(), certified.next()) {
         (Some((block, authors)), None) => Some((Verdict::Commit(block), Reason::Certified(authors))),
-        // Lemma 6.4.2 is broken, so more validators are faulty than the committee stands; nothing may be output any more.
+        // Lemma 6.4.2 is violated: more than f validators are faulty. No further output is allowed.
         (Some(_), Some(_)) => None,
         (None, _) if waves.direct_skip => directly_skipped(dag, waves, round, leader).map(|reason| (Verdict::Skip, reason)),
         (None, _) => None,
     }
 }
 
-/// D4: (i) a quorum of authors has voted, and (ii) **every** known block of the slot has a quorum of authors not voting
-/// for it. The printed algorithm skips as soon as *one* sibling has, which forks (P1).
+/// D4: (i) a quorum of authors has blocks in the vote round, and (ii) for **every** known block of the slot, a quorum
+/// of authors does not vote for it. The printed algorithm skips as soon as *one* sibling has such a quorum, which forks
+/// (P1).
 fn directly_skipped(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorIndex) -> Option<Reason> {
     if dag.authors_at(waves.vote_round(round)) < dag.quorum() {
         return None;
@@ -146,8 +147,8 @@ fn directly_skipped(dag: &Dag, waves: &Waves, round: Round, leader: ValidatorInd
     }
 }
 
-/// D5, second half: a block of `leader` that one of `certifiers`, the certify round in an anchor's history, certifies. Depends
-/// only on that history, so it is the same at every validator.
+/// D5, second half: the block of `leader` that one of `certifiers` certifies. `certifiers` are the blocks of the
+/// certify round in an anchor's history. The result depends only on that history, so it is equal at every validator.
 pub fn held_certificate<'a>(
     dag: &Dag,
     certifiers: impl Iterator<Item = &'a BlockRef>,

@@ -1,9 +1,9 @@
-//! Answering peers: greetings, missing blocks, late coin shares.
+//! Responses to peers: greetings, missing blocks, late coin shares.
 //!
-//! **What answers cost is bounded per peer and time.** Every peer has an [`Allowance`] that refills with time and is charged with
-//! what its answers cost. A question that comes while it is used up waits (one of a kind per peer, the newest) until it is
-//! not. So a peer that floods questions gets the same share as one that asks politely, and neither takes anything from the
-//! others. No answer walks more of the DAG than it sends.
+//! **The cost of responses is limited per peer and time.** Every peer has an [`Allowance`] that refills with time and
+//! pays for the responses to it. A request that comes while the allowance is used up waits until it has refilled (one
+//! request of each kind per peer, the newest). So a peer that floods requests gets no more than a polite one, and
+//! neither takes anything from the others. No response walks more of the DAG than it sends.
 
 use crate::{
     config::Config,
@@ -19,38 +19,41 @@ use std::{
     sync::Arc,
 };
 
-/// Full answers ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) that a peer gets in a second, in a small committee.
+/// Full responses ([`Config::fetch_blocks`] blocks or [`Config::fetch_bytes`]) per second and peer, in a small
+/// committee.
 const ANSWERS_PER_SECOND: u64 = 8;
-/// Signing or checking one coin share takes about as long as sending this many blocks.
+/// Cost of signing or checking one coin share, in blocks sent.
 const COIN_COST: u64 = 4;
-/// Allowances are counted in thousandths of a block, so that a millisecond's refill is an integer.
+/// Allowances count thousandths of a block, so that the refill of a millisecond is an integer.
 const BLOCK: u64 = 1_000;
-/// Signature checks in a second, for all peers together, of blocks in answers that do not extend the DAG: a tenth of a thread.
+/// Limit of signature checks per second, for all peers together, of blocks in responses that do not extend the DAG: a
+/// tenth of a thread.
 const IDLE_CHECKS_PER_SECOND: u64 = 2_000;
 
-/// What is owed to peers, and what they may still cost.
+/// Waiting requests of peers, and their allowances.
 #[derive(Default)]
 pub struct Service {
     allowances: BTreeMap<ValidatorIndex, Allowance>,
-    /// Checks of blocks in the answers of a peer that do not extend the DAG. Honest peers need few, so this is not their allowance for questions.
+    /// Allowances for checks of blocks in responses that do not extend the DAG. Honest peers need few, so the checks
+    /// are not charged to the allowance for requests.
     idle_checks: BTreeMap<ValidatorIndex, Allowance>,
     hellos: BTreeMap<ValidatorIndex, Hello>,
-    /// Own coin shares that were signed for peers. A share is deterministic, and signing one takes a fifth of a millisecond.
+    /// Own coin shares signed for peers. A share is deterministic, and signing one takes a fifth of a millisecond.
     own_shares: BTreeMap<Round, CoinShare>,
     fetches: BTreeMap<ValidatorIndex, Fetch>,
-    /// The start of each peer that asked last (its nonce), and the block named to it then.
+    /// For each peer that greeted: its latest start (the nonce), and the block named in the response.
     named: BTreeMap<ValidatorIndex, (u64, BlockRef)>,
-    /// Somebody started and must not propose before the clock is above this round: rounds go on until it is.
+    /// A starting peer must not propose before the clock is above this round. Rounds continue until it is.
     awaited: Round,
 }
 
-/// Allowance for the answers to one peer. Each gets one full answer a second at least.
+/// Allowance for the responses to one peer: at least one full response per second.
 fn rate(config: &Config, committee_size: usize) -> Rate {
     let answer = BLOCK * u64::from(config.fetch_blocks);
     Rate::shared(ANSWERS_PER_SECOND * answer, answer, committee_size)
 }
 
-/// One full answer at once.
+/// The bucket holds the checks of one full response.
 fn idle_check_rate(config: &Config, committee_size: usize) -> Rate {
     Rate {
         most: BLOCK * u64::from(config.fetch_blocks),
@@ -59,23 +62,23 @@ fn idle_check_rate(config: &Config, committee_size: usize) -> Rate {
 }
 
 impl Service {
-    /// A peer that started waits for a round above this one.
+    /// A starting peer waits for a round above this one.
     pub fn awaited(&self) -> Round {
         self.awaited
     }
 
-    /// When the next waiting question may be answered.
+    /// Time at which the next waiting request may be served.
     pub fn deadline(&self) -> Option<TimestampMs> {
         let waiting = self.hellos.keys().chain(self.fetches.keys());
         waiting.filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
     }
 
-    /// Rounds up to `floor` are final: nobody needs their coins.
+    /// Drops own shares of rounds up to `floor`, which are final.
     pub fn raise_floor(&mut self, floor: Round) {
         self.own_shares = self.own_shares.split_off(&(floor + 1));
     }
 
-    /// `blocks` answered, or as much work as that.
+    /// Charges `blocks`, or equivalent work, to a peer.
     fn spend(&mut self, peer: ValidatorIndex, blocks: u64) {
         if let Some(allowance) = self.allowances.get_mut(&peer) {
             allowance.spend(blocks.saturating_mul(BLOCK));
@@ -118,7 +121,7 @@ impl MahiMahi {
         }
     }
 
-    /// Answering never requires proposing, so a cluster of starting validators answers itself.
+    /// Responds to a greeting. This never requires a proposal, so validators that start together can answer each other.
     fn answer_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
         let latest = self.latest_known(from).filter(|block| block.round() > hello.own).map(|block| block.signed().clone());
         let named = self.name_block(from, hello.nonce);
@@ -132,9 +135,10 @@ impl MahiMahi {
         self.service.spend(from, 1 + pushed + COIN_COST * coins as u64);
     }
 
-    /// K2: a block that is not below any own block signed before the asker's start. Normally the own tip, as it was when that
-    /// start first asked: the lowest round that serves, so that validators starting together do not take each other's first
-    /// blocks for an old network. `None` from one that has forgotten itself.
+    /// K2: a block that is not below any own block signed before the start of the asking peer. Normally the own tip as
+    /// it was when that start first asked. This is the lowest sufficient round, so that validators that start together
+    /// do not mistake each other's first blocks for an old network. `None` if this validator has no standing after a
+    /// loss.
     fn name_block(&mut self, asker: ValidatorIndex, nonce: u64) -> Option<BlockRef> {
         if !self.repair.is_witness() {
             return None;
@@ -153,8 +157,8 @@ impl MahiMahi {
         Some(named)
     }
 
-    /// Own blocks above `after`, oldest first, as far as one answer's limits allow; the rest is fetched. Returns how many, or
-    /// what they weigh.
+    /// Pushes own blocks above `after`, oldest first, up to the limits of one response; the peer fetches the rest.
+    /// Returns their number, or their size in blocks if that is larger.
     fn push_own(&mut self, to: ValidatorIndex, after: Round) -> u64 {
         let Some(me) = self.me().filter(|_| self.repair.may_record()) else { return 0 };
         let mut room = Room::new(&self.config);
@@ -165,14 +169,14 @@ impl MahiMahi {
         room.used(&self.config)
     }
 
-    /// What can be said about coins that somebody cannot open.
+    /// Values and own shares for coins that a peer cannot open.
     fn coin_help(&mut self, coins: &[Round]) -> CoinHelp {
         let values = coins.iter().filter_map(|round| Some((*round, self.coins.opened(*round)?.value))).collect();
         let closed: Vec<_> = coins.iter().copied().filter(|round| self.coins.opened(*round).is_none()).collect();
         CoinHelp { values, shares: self.own_shares(&closed) }
     }
 
-    /// C5: a share leaves only when no block of its round can be signed any more: up to the own durable tip. Rounds below the
+    /// C5: a share is sent only when no block of its round can be signed any more: up to the own durable tip. Rounds below the
     /// floor are answered too: a validator that opened a coin and went on may hold the only share that the others lack.
     pub(crate) fn own_shares(&mut self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
@@ -185,8 +189,9 @@ impl MahiMahi {
         due.into_iter().map(|round| (round, share(round))).collect()
     }
 
-    /// S4: what is still here, then what is below it, lowest rounds first, as far as it fits. Whole rounds rather than exactly
-    /// the history: who asks so lacks nearly all of them, and finding the history would cost more than sending it.
+    /// S4: responds with the wanted blocks that are held, then with the blocks below them, lowest rounds first, as far
+    /// as they fit. It sends whole rounds rather than the exact history: the peer lacks nearly all of them, and finding
+    /// the history would cost more than sending them.
     fn answer_fetch(&mut self, from: ValidatorIndex, fetch: &Fetch) {
         let mut room = Room::new(&self.config);
         let (known, missing): (Vec<BlockRef>, Vec<BlockRef>) =
@@ -195,7 +200,7 @@ impl MahiMahi {
         let end = known.iter().map(|wanted| wanted.round.0).max().unwrap_or(0);
         let below = (first..end).flat_map(|round| self.dag.round(Round(round)));
         let wanted = known.iter().filter_map(|reference| self.dag.get(reference));
-        // Half of an answer at most: whoever is far behind lacks the lowest rounds first.
+        // At most half of a response: a peer that is far behind lacks the lowest rounds first.
         let chains = known.iter().flat_map(|reference| self.chain_below(reference)).take(room.blocks / 2);
         let below = chains.chain(below);
         let mut found = BTreeMap::new();
@@ -211,16 +216,16 @@ impl MahiMahi {
         self.service.spend(from, 1 + room.used(&self.config));
     }
 
-    /// The own blocks that an equivocator's block stands on, from the newest down. Who lacks one sibling lacks those before it as well, and would
-    /// have to ask for one after the other.
+    /// The chain of own blocks below an equivocator's block, newest first. A peer that lacks one sibling also lacks
+    /// those before it, and would have to request them one by one.
     fn chain_below(&self, reference: &BlockRef) -> impl Iterator<Item = &Arc<Block>> {
         let first = Some(*reference).filter(|reference| self.is_equivocator(reference.author));
         let previous = |reference: &BlockRef| self.dag.get(reference)?.parents().first().copied();
         std::iter::successors(first, previous).skip(1).filter_map(|reference| self.dag.get(&reference))
     }
 
-    /// Shares and values that a peer sends are checked one by one, which is dear: within its allowance only. What is dropped is
-    /// asked for again.
+    /// Shares and values from a peer are checked one by one, which is expensive, so they are limited by its allowance.
+    /// Dropped ones are requested again.
     pub(crate) fn may_check_coins(&mut self, from: ValidatorIndex, count: usize) -> bool {
         let may = self.may_spend(from);
         if may {
@@ -229,13 +234,13 @@ impl MahiMahi {
         may
     }
 
-    /// True while this peer's answers may cost signature checks.
+    /// Returns true while this peer's responses may cost signature checks.
     pub(crate) fn may_check_block(&mut self, from: ValidatorIndex) -> bool {
         let rate = idle_check_rate(&self.config, self.committee.size());
         self.service.idle_checks.entry(from).or_insert_with(|| Allowance::full(rate, self.now)).refill(self.now)
     }
 
-    /// A block in an answer was checked and did not extend the DAG.
+    /// Charges the check of a block that did not extend the DAG.
     pub(crate) fn spend_block_check(&mut self, from: ValidatorIndex) {
         if let Some(allowance) = self.service.idle_checks.get_mut(&from) {
             allowance.spend(BLOCK);
@@ -243,7 +248,7 @@ impl MahiMahi {
     }
 }
 
-/// How much still fits into one answer. The first block always does.
+/// Remaining capacity of one response. The first block always fits.
 struct Room {
     blocks: usize,
     bytes: usize,
@@ -266,7 +271,7 @@ impl Room {
         true
     }
 
-    /// In blocks: as many as were taken, or more when they are large.
+    /// Used capacity in blocks: the number taken, or more if they are large.
     fn used(&self, config: &Config) -> u64 {
         let (blocks, bytes) = (u64::from(config.fetch_blocks), u64::from(config.fetch_bytes));
         let by_bytes = (bytes - self.bytes as u64) * blocks / bytes.max(1);

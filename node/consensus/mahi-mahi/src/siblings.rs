@@ -1,5 +1,5 @@
-//! Siblings, which are blocks of one slot: how many are kept (V8), that they are reported (E2), and that their authors are no parents for a
-//! while.
+//! Siblings are blocks of one slot. This module limits how many are kept (V8), reports them (E2), and excludes their
+//! authors as parents for some time.
 
 use crate::{
     engine::MahiMahi,
@@ -11,26 +11,27 @@ use corniche_engine::{Offence, Output};
 use corniche_types::ValidatorIndex;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Slots above the floor whose equivocation is reported, per author.
+/// Maximum reported equivocations per author, in slots above the floor.
 const MAX_REPORTED: usize = 64;
-/// For so many floor depths after its last proven equivocation an author is not taken as a parent, and for so many times as long after each
-/// relapse. Whoever did it by mistake, from a restored backup, is taken again; whoever goes on costs a few slow rounds once or twice.
+/// Number of floor depths after its last proven equivocation for which an author is not taken as a parent. The time
+/// grows by the factor `LONGER` with each relapse. An author that equivocated by mistake, from a restored backup, is
+/// taken again. One that continues costs a few slow rounds once or twice.
 const SHUNNED_DEPTHS: u64 = 4;
 const LONGER: u64 = 256;
-/// Relapses after which an author is out for as long as this engine lives.
+/// After this many relapses, an author is excluded for the lifetime of this engine.
 const MAX_RELAPSES: u32 = 4;
 
-/// An author's equivocations.
+/// Equivocations of one author.
 #[derive(Default)]
 pub(crate) struct Equivocations {
-    /// The last round of which that is known.
+    /// Highest round with a known equivocation.
     last: Round,
-    /// How often it was taken as a parent again and went on.
+    /// Number of times it equivocated again after it was forgiven.
     relapses: u32,
 }
 
-/// Weight of siblings beyond the first of a slot, by the author on whose behalf they were taken in: the one whose block needs them, or
-/// their own. So an equivocator fills its account, and not the memory.
+/// Memory used by siblings beyond the first of a slot, per account. The account is the author whose block needs the
+/// sibling, or the sibling's own author. So an equivocator fills its account, and not the memory.
 pub(crate) struct Extras {
     of: BTreeMap<BlockRef, (ValidatorIndex, usize)>,
     bytes: Vec<usize>,
@@ -71,14 +72,15 @@ impl MahiMahi {
         }
     }
 
-    /// Blocks of the same slot that are kept.
+    /// Known blocks of the same slot.
     fn siblings(&self, reference: &BlockRef) -> impl Iterator<Item = &Arc<Block>> {
         let BlockRef { round, author, .. } = *reference;
         self.dag.siblings(round, author).chain(self.synchroniser.siblings(round, author))
     }
 
-    /// V8 keeps siblings. One that nobody references is kept only up to a bound, and all of them only as far as the accounts go that they
-    /// are here for. Reads nothing but the name, so that a surplus one costs no signature check.
+    /// Returns true if a sibling exceeds the bounds. V8 keeps siblings: unreferenced ones up to a number, and all of
+    /// them up to the limits of their accounts. It reads only the reference, so that a surplus sibling costs no
+    /// signature check.
     pub(crate) fn is_surplus(&self, reference: &BlockRef) -> bool {
         let siblings = self.siblings(reference).take(MAX_UNASKED_SIBLINGS).count();
         let most = self.config.max_extra_bytes(self.committee.size());
@@ -90,13 +92,14 @@ impl MahiMahi {
         siblings > 0 && !has_room
     }
 
-    /// True when this is worth a report: once a slot, and not without end for one author, whose rounds cost it nothing.
+    /// Returns true if this equivocation should be reported: once per slot, and at most [`MAX_REPORTED`] times per
+    /// author, because signing further rounds costs the author nothing.
     fn note_equivocation(&mut self, round: Round, author: ValidatorIndex) -> bool {
         let reported = self.accused.iter().filter(|(_, accused)| *accused == author).count();
         reported < MAX_REPORTED && self.accused.insert((round, author))
     }
 
-    /// A second sibling of this slot was seen. An own one is a matter of K2.
+    /// Notes that a second sibling of this slot was seen. An own one is handled by K2.
     pub(crate) fn note_equivocator(&mut self, reference: &BlockRef) {
         if self.me() == Some(reference.author) {
             return;
@@ -107,7 +110,7 @@ impl MahiMahi {
         known.relapses = (known.relapses + u32::from(is_relapse)).min(MAX_RELAPSES);
     }
 
-    /// True for a proven equivocator that is not forgiven yet.
+    /// Returns true for a proven equivocator that is not forgiven yet.
     pub(crate) fn is_shunned(&self, author: ValidatorIndex) -> bool {
         let depth = SHUNNED_DEPTHS * self.config.gc_depth;
         let is_recent =
@@ -115,7 +118,7 @@ impl MahiMahi {
         self.equivocated.get(&author).is_some_and(is_recent)
     }
 
-    /// True for an author that ever signed two siblings, as far as this engine knows.
+    /// Returns true for an author that ever signed two siblings, as far as this engine knows.
     pub(crate) fn is_equivocator(&self, author: ValidatorIndex) -> bool {
         self.equivocated.contains_key(&author)
     }

@@ -1,5 +1,5 @@
-//! The replicated part of the engine: where the sequence of commits stands. Everything here is a function of the commits
-//! so far, so its encoding, the checkpoint, is the same at every validator.
+//! The replicated state of the engine: the position in the sequence of commits. It is a function of the commits so far,
+//! so its encoding, the checkpoint, is equal at every validator.
 
 use crate::{
     dag::Dag,
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-/// What [`Ordered::checkpoint`] encodes.
+/// Content of [`Ordered::checkpoint`].
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Checkpoint {
     pub index: CommitIndex,
@@ -24,8 +24,8 @@ pub struct Checkpoint {
     pub floor: Round,
     /// Time of the last commit.
     pub time: TimestampMs,
-    /// Per author, one bit per round from `floor`'s byte on (round r is bit r mod 8 of byte r / 8 − floor / 8): delivered.
-    /// Bits up to the floor are zero, trailing zero bytes are left out.
+    /// Per author, one bit per round, starting at the byte of `floor` (round r is bit r mod 8 of byte r / 8 − floor /
+    /// 8): delivered. Bits up to the floor are zero, trailing zero bytes are omitted.
     pub delivered: Vec<Bytes>,
 }
 
@@ -36,12 +36,12 @@ pub struct Sequence {
     floor: Round,
     time: TimestampMs,
     delivered: Delivered,
-    /// Blocks whose history was walked by an earlier commit: nothing new is to be found below them. Only saves work; after a
-    /// resume it starts empty and the whole history above the floor is walked again.
+    /// Blocks whose history an earlier commit walked: everything below them is known. Only an optimisation; after a
+    /// resume it is empty, and the whole history above the floor is walked again.
     walked: BTreeSet<BlockRef>,
 }
 
-/// One commit and what it changed.
+/// One commit and the blocks it delivers.
 pub struct Commit {
     pub ordered: Ordered,
     /// The blocks that this commit delivers, in order.
@@ -49,7 +49,7 @@ pub struct Commit {
 }
 
 impl Sequence {
-    /// From the genesis or from a checkpoint of this engine, which the caller covered by a certificate or wrote itself.
+    /// Starts from the genesis or from a checkpoint of this engine, which a certificate covers or this node wrote.
     pub fn new(resume: &Resume, committee_size: usize, genesis_time: TimestampMs) -> Self {
         let checkpoint = if resume.checkpoint.is_empty() {
             let delivered = vec![Bytes::new(); committee_size];
@@ -76,7 +76,7 @@ impl Sequence {
         self.delivered.contains(round, author)
     }
 
-    /// D7: the cursor moves on, over a skipped slot or a committed one.
+    /// D7: moves the cursor past a skipped or committed slot.
     pub fn pass_to(&mut self, next: Slot) {
         self.next = next;
     }
@@ -84,7 +84,7 @@ impl Sequence {
     /// D8, D9: commits `leader`, the block of the slot before the cursor.
     pub fn commit(&mut self, dag: &Dag, leader: &Arc<Block>, randomness: B256, gc_depth: u64) -> Commit {
         let mut blocks = self.sub_dag(dag, leader);
-        // D9: of two siblings the first in commit order is delivered, the other suppressed.
+        // D9: of two siblings, the first in commit order is delivered and the other suppressed.
         blocks.retain(|block| self.delivered.insert(block.round(), block.author()));
         self.index = self.index.next();
         self.time = self.time.max(previous_round_time(dag, leader));
@@ -104,7 +104,8 @@ impl Sequence {
         wire::encode(&Checkpoint { index, next, floor, time, delivered: self.delivered.encode() }).into()
     }
 
-    /// D8 with G2: everything above the floor in the leader's history that no earlier commit walked, by (round, author, digest).
+    /// D8 with G2: all blocks above the floor in the leader's history that no earlier commit walked, by (round, author,
+    /// digest).
     fn sub_dag(&mut self, dag: &Dag, leader: &Arc<Block>) -> Vec<Arc<Block>> {
         let mut found = Vec::new();
         let mut stack = vec![leader.reference()];
@@ -121,8 +122,8 @@ impl Sequence {
     }
 }
 
-/// The median of the timestamps of the leader's parents of the round before. Between honest timestamps, because at most f of at
-/// least n − f are not. Genesis blocks have no time.
+/// Lower median of the timestamps of the leader's parents in the previous round. It is between honest timestamps,
+/// because at most f of at least n − f are not honest. Genesis blocks have no time.
 fn previous_round_time(dag: &Dag, leader: &Block) -> TimestampMs {
     let previous = leader.parents().iter().filter(|parent| parent.round + 1 == leader.round());
     let mut times: Vec<_> = previous.filter_map(|parent| dag.get(parent)).map(|block| block.content().timestamp).collect();
@@ -133,7 +134,7 @@ fn previous_round_time(dag: &Dag, leader: &Block) -> TimestampMs {
 /// The delivered (round, author) slots above the floor, as bits.
 struct Delivered {
     floor: Round,
-    /// Per author; byte 0 holds the rounds of the floor's own byte.
+    /// Per author; byte 0 contains the floor's round.
     rows: Vec<VecDeque<u8>>,
 }
 
@@ -152,7 +153,7 @@ impl Delivered {
         self.rows[author.as_usize()].get(byte).is_some_and(|bits| bits & bit != 0)
     }
 
-    /// Marks a slot above the floor; false when it is marked already.
+    /// Marks a slot above the floor. Returns false if it was marked already.
     fn insert(&mut self, round: Round, author: ValidatorIndex) -> bool {
         let (byte, bit) = self.position(round);
         let row = &mut self.rows[author.as_usize()];
@@ -169,7 +170,7 @@ impl Delivered {
         for row in &mut self.rows {
             row.drain(..bytes.min(row.len()));
             if let Some(first) = row.front_mut() {
-                // Rounds up to the floor in its own byte.
+                // Clears the bits of rounds up to the floor in its own byte.
                 *first &= u8::MAX.checked_shl(u32::try_from(floor.0 % 8).expect("below 8") + 1).unwrap_or(0);
             }
         }

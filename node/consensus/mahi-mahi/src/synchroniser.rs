@@ -1,16 +1,19 @@
-//! Blocks that wait for missing ancestors, and the asking for these (S1–S4, V8).
+//! Blocks that wait for missing ancestors, and the requests for these (S1–S4, V8).
 //!
-//! A missing ancestor is asked for from those that must have it: whoever sent the block that needs it (an honest sender has
-//! the whole history), its author, the authors of blocks that name it, then everybody in turn. The second is asked after half a
-//! pause already, in case the first is slow (hedging), the others with growing pauses, until it is here or below the floor.
+//! A missing ancestor is requested from peers that must have it: first the sender of the block that needs it (an honest
+//! sender has the whole history), then its author, the authors of blocks that reference it, then all others in turn.
+//! The second is asked after half a pause, in case the first is slow (hedging), the others with growing pauses, until
+//! the ancestor arrives or is below the floor.
 //!
-//! **Everything is bounded by account** ([`Limits`]), in blocks, in bytes and in missing parents. A pending block is on the account of
-//! the author on whose behalf it was taken in: its own, or, when others need it, that of whoever's block needed it in the end. So a
-//! Byzantine author cannot grow a tree of blocks that only its own blocks reference (P17), and a flood displaces only the flooder's own.
-//! A full account keeps its lowest rounds, which are the nearest to being usable. What is displaced is fetched again when it is needed:
-//! answers bring the lowest rounds first, so no catching up depends on what is kept here.
+//! **Every account is bounded** ([`Limits`]) in blocks, in bytes and in missing parents. A pending block belongs to the
+//! account of the author on whose behalf it was taken in. That is its own author, or, when other blocks need it, the
+//! author of the block that finally needed it. So a Byzantine author cannot grow a tree of blocks that only its own
+//! blocks reference (P17), and a flood displaces only the flooder's own blocks. A full account keeps its lowest rounds,
+//! which will be usable first. Displaced blocks are fetched again when they are needed: responses bring the lowest
+//! rounds first, so catching up does not depend on the blocks kept here.
 //!
-//! Blocks of rounds far ahead are not kept at all. One name an author is noted ([`Far`]), and its author is asked for what lies between.
+//! Blocks of rounds far ahead are not kept. One reference per author is noted ([`Far`]), and its author is asked for
+//! the rounds between.
 
 use crate::message::{Block, BlockRef, Round, first_of};
 use corniche_types::{TimestampMs, ValidatorIndex};
@@ -19,11 +22,11 @@ use std::{
     sync::Arc,
 };
 
-/// Most siblings of one (round, author) taken without having been asked for. One is enough to prove equivocation; a few more
-/// spare a fetch when other validators reference them.
+/// Maximum siblings of one (round, author) accepted without a request. One is enough to prove equivocation; a few more
+/// save a fetch when other validators reference them.
 pub const MAX_UNASKED_SIBLINGS: usize = 4;
 
-/// Blocks not yet in the DAG, and wanted ones.
+/// Blocks that are not yet in the DAG, and requested ones.
 pub struct Synchroniser {
     committee_size: usize,
     me: Option<ValidatorIndex>,
@@ -32,11 +35,11 @@ pub struct Synchroniser {
     pending: BTreeMap<BlockRef, Pending>,
     /// The pending blocks of each author.
     by_author: Vec<BTreeSet<BlockRef>>,
-    /// Missing parent → the pending blocks that need it.
+    /// Maps a missing parent to the pending blocks that need it.
     waiting: BTreeMap<BlockRef, BTreeSet<BlockRef>>,
     /// Missing parents that are not pending themselves.
     wanted: BTreeMap<BlockRef, Want>,
-    /// `(due, reference)` of every wanted one.
+    /// `(due, reference)` of every entry in `wanted`.
     timers: BTreeSet<(TimestampMs, BlockRef)>,
     far: Far,
 }
@@ -44,37 +47,37 @@ pub struct Synchroniser {
 struct Pending {
     block: Arc<Block>,
     missing: BTreeSet<BlockRef>,
-    /// On whose account it is here, and what it weighs there.
+    /// Account that holds the block, and its weight there.
     account: ValidatorIndex,
     weight: Weight,
 }
 
-/// The pending blocks that are here on behalf of one author.
+/// The pending blocks on behalf of one author.
 #[derive(Default)]
 struct Account {
     blocks: BTreeSet<BlockRef>,
     weight: Weight,
 }
 
-/// What pending blocks take.
+/// Resources used by pending blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
     pub bytes: usize,
-    /// Parents that are not here.
+    /// Number of missing parents.
     pub missing: usize,
 }
 
 struct Want {
     attempts: u32,
-    /// When to ask (again).
+    /// Time of the next request.
     due: TimestampMs,
-    /// Whom to ask first.
+    /// First peer to ask.
     sender: ValidatorIndex,
 }
 
-/// How patient the synchroniser is and how much it keeps.
+/// Timing and capacity of the synchroniser.
 pub struct Limits {
-    /// Most pending blocks on an account, and what they may weigh. One block always fits.
+    /// Maximum number of pending blocks on an account, and their maximum weight. One block always fits.
     pub blocks: usize,
     pub weight: Weight,
     pub delay_ms: u64,
@@ -103,18 +106,18 @@ impl Synchroniser {
         self.pending.contains_key(reference)
     }
 
-    /// On whose behalf a block may be here: the accounts of the pending blocks that need it. Empty when none does.
+    /// Accounts that may hold a block: those of the pending blocks that need it. Empty if none needs it.
     pub fn needed_by(&self, reference: &BlockRef) -> impl Iterator<Item = ValidatorIndex> {
         let dependents = self.waiting.get(reference).into_iter().flatten();
         dependents.filter_map(|dependent| self.pending.get(dependent)).map(|pending| pending.account)
     }
 
-    /// How many blocks are pending.
+    /// Number of pending blocks.
     pub fn count(&self) -> usize {
         self.pending.len()
     }
 
-    /// What is pending on all accounts, and how many blocks are asked for.
+    /// Total weight of pending blocks, and number of requested blocks.
     pub fn weight(&self) -> (Weight, usize) {
         let sum = |a: Weight, b: Weight| Weight { bytes: a.bytes + b.bytes, missing: a.missing + b.missing };
         (self.accounts.iter().map(|account| account.weight).fold(Weight::default(), sum), self.wanted.len())
@@ -132,7 +135,7 @@ impl Synchroniser {
         self.pending.range(from..).take_while(move |(reference, _)| same(reference)).map(|(_, pending)| &pending.block)
     }
 
-    /// Keeps a block until `missing`, its parents that are not present, are. False when there is no room for it.
+    /// Keeps a block until its parents in `missing` are present. Returns false if there is no room for it.
     pub fn park(&mut self, now: TimestampMs, from: ValidatorIndex, block: Arc<Block>, missing: BTreeSet<BlockRef>) -> bool {
         let reference = block.reference();
         let weight = Weight { bytes: block.weight(), missing: missing.len() };
@@ -174,38 +177,39 @@ impl Synchroniser {
         waiting.filter_map(|(dependent, parent)| self.satisfied(dependent, parent)).collect()
     }
 
-    /// This missing block is not on its way: ask for it at once, unless it was asked for.
+    /// This missing block is not in transit: requests it immediately, unless it was requested already.
     pub fn expedite(&mut self, now: TimestampMs, reference: &BlockRef) {
         if self.wanted.get(reference).is_some_and(|want| want.attempts == 0) {
             self.reschedule(reference, now);
         }
     }
 
-    /// S2: `from` does not have it: ask the next one without waiting, once around the committee.
+    /// S2: `from` does not have the block: asks the next peer without a pause, once around the committee.
     pub fn not_found(&mut self, now: TimestampMs, reference: &BlockRef) {
         if self.wanted.get(reference).is_some_and(|want| (want.attempts as usize) < self.committee_size) {
             self.reschedule(reference, now);
         }
     }
 
-    /// A signed block of a round too far ahead to be kept.
+    /// Notes a signed block of a round too far ahead to be kept.
     pub fn saw_far(&mut self, now: TimestampMs, reference: BlockRef) {
         if Some(reference.author) != self.me {
             self.far.saw(reference, TimestampMs(now.0 + self.limits.delay_ms));
         }
     }
 
-    /// A block of a round near enough to be kept.
+    /// Notes a block of a round near enough to be kept.
     pub fn reached(&mut self, reference: &BlockRef) {
         self.far.reached(reference);
     }
 
-    /// The far block whose author is to be asked now for what lies between.
+    /// The far block whose author must be asked now for the rounds between.
     pub fn ask_far(&mut self, now: TimestampMs) -> Option<BlockRef> {
         self.far.ask(now, self.limits.retry_ms, self.limits.retry_cap_ms)
     }
 
-    /// An answer of `from`. S1: when it was useful it was cut short: ask for the rest of what its blocks need at once.
+    /// Processes a response of `from`. S1: a useful response was cut short, so the rest of its blocks' ancestors is
+    /// requested immediately.
     pub fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, grew: bool) {
         self.far.answered(now, from, grew);
         if !grew {
@@ -216,12 +220,12 @@ impl Synchroniser {
         later.iter().for_each(|reference| self.reschedule(reference, now));
     }
 
-    /// When [`Self::due`] has something.
+    /// Time at which [`Self::due`] returns something.
     pub fn deadline(&self) -> Option<TimestampMs> {
         [self.timers.first().map(|(due, _)| *due), self.far.deadline()].into_iter().flatten().min()
     }
 
-    /// Whom to ask for what now, at most `limit` blocks each. What does not fit is due again after a pause.
+    /// Requests to send now: for each peer at most `limit` blocks. The rest is due again after a pause.
     pub fn due(&mut self, now: TimestampMs, limit: usize) -> BTreeMap<ValidatorIndex, Vec<BlockRef>> {
         let mut requests: BTreeMap<ValidatorIndex, Vec<BlockRef>> = BTreeMap::new();
         let (size, me, retry, cap) = (self.committee_size, self.me, self.limits.retry_ms, self.limits.retry_cap_ms);
@@ -234,7 +238,7 @@ impl Synchroniser {
             let pause = match (&asked, want.attempts) {
                 (None, _) if whom.is_some() => retry,
                 (None, _) => cap,
-                (_, 0) => retry / 2, // Hedging: the first one asked may be slow rather than gone.
+                (_, 0) => retry / 2, // Hedging: the first peer may only be slow.
                 (_, attempts) => retry.saturating_mul(1 << (attempts - 1).min(16)).min(cap),
             };
             if let Some(asked) = asked {
@@ -268,7 +272,7 @@ impl Synchroniser {
         }
     }
 
-    /// One of `dependent`'s missing parents is present; returns it when that was the last.
+    /// One missing parent of `dependent` is present. Returns `dependent` if that was the last one.
     fn satisfied(&mut self, dependent: &BlockRef, parent: &BlockRef) -> Option<Arc<Block>> {
         let pending = self.pending.get_mut(dependent)?;
         pending.missing.remove(parent);
@@ -281,14 +285,14 @@ impl Synchroniser {
         Some(complete.block)
     }
 
-    /// S3: on whose account a block can be kept; `None` when there is no room. What pending blocks need comes on the account of one of
-    /// those that need it, everything else on its author's.
+    /// S3: the account that can hold a block; `None` if there is no room. A block that pending blocks need uses the
+    /// account of one of those, any other the account of its author.
     fn make_room(&mut self, reference: &BlockRef, weight: Weight) -> Option<ValidatorIndex> {
         let mut accounts: Vec<_> = self.needed_by(reference).collect();
         if accounts.is_empty() {
             accounts.push(reference.author);
         }
-        // An account that belongs to several dependents is tried once.
+        // An account with several dependents is tried once.
         let mut seen = BTreeSet::new();
         accounts.retain(|account| seen.insert(*account));
         let has_room = |account: &&ValidatorIndex| self.accounts[account.as_usize()].fits(weight, &self.limits);
@@ -298,7 +302,7 @@ impl Synchroniser {
         accounts.into_iter().find(|account| self.displace(*account, reference, weight))
     }
 
-    /// Gives up the highest blocks of a full account for a lower one. Whether that made room.
+    /// Drops the highest blocks of a full account in favour of a lower one. Returns true if that made room.
     fn displace(&mut self, account: ValidatorIndex, reference: &BlockRef, weight: Weight) -> bool {
         while !self.accounts[account.as_usize()].fits(weight, &self.limits) {
             let highest = self.accounts[account.as_usize()].blocks.last().copied().filter(|highest| highest > reference);
@@ -310,7 +314,8 @@ impl Synchroniser {
         true
     }
 
-    /// A pending block was dropped: what only it needed is not wanted any more; who needs it wants it again.
+    /// A pending block was dropped: ancestors that only it needed are no longer wanted. Blocks that need it request it
+    /// again.
     fn forget(&mut self, reference: &BlockRef, dropped: &Pending) {
         self.by_author[reference.author.as_usize()].remove(reference);
         self.accounts[dropped.account.as_usize()].remove(reference, dropped.weight);
@@ -351,20 +356,20 @@ impl Account {
     }
 }
 
-/// Blocks of rounds too far ahead to be kept: the newest of each author by name. Somebody who has one has its whole history, so its
-/// author is asked for what lies between, one author after the other.
+/// Blocks of rounds too far ahead to be kept: the newest reference of each author. A peer that has a block has its
+/// whole history, so its author is asked for the rounds between, one author after the other.
 #[derive(Default)]
 pub struct Far {
     newest: BTreeMap<ValidatorIndex, BlockRef>,
-    /// Whom was asked last.
+    /// The peer that was asked last.
     asked: Option<ValidatorIndex>,
-    /// Questions since the DAG last grew by an answer.
+    /// Requests since the DAG last grew by a response.
     attempts: usize,
     due: TimestampMs,
 }
 
 impl Far {
-    /// A signed block from too far ahead.
+    /// Notes a signed block from too far ahead.
     fn saw(&mut self, reference: BlockRef, due: TimestampMs) {
         if self.newest.is_empty() {
             (self.attempts, self.due) = (0, due);
@@ -373,7 +378,7 @@ impl Far {
         *newest = (*newest).max(reference);
     }
 
-    /// A block of this author is near enough to be kept.
+    /// Removes an author whose block is near enough to be kept.
     fn reached(&mut self, reference: &BlockRef) {
         if self.newest.get(&reference.author).is_some_and(|newest| newest.round <= reference.round) {
             self.newest.remove(&reference.author);
@@ -388,7 +393,7 @@ impl Far {
         (!self.newest.is_empty()).then_some(self.due)
     }
 
-    /// Whom to ask now, for what.
+    /// The block to request now; its author is the peer to ask.
     fn ask(&mut self, now: TimestampMs, retry_ms: u64, cap_ms: u64) -> Option<BlockRef> {
         if self.due > now {
             return None;
@@ -403,7 +408,8 @@ impl Far {
         Some(reference)
     }
 
-    /// An answer came. The next one is asked at once after a useful answer, and once around after useless ones.
+    /// A response came. After a useful one the next request is sent immediately; after useless ones, once around the
+    /// committee.
     fn answered(&mut self, now: TimestampMs, from: ValidatorIndex, grew: bool) {
         if self.asked == Some(from) && (grew || self.attempts < self.newest.len()) {
             self.due = now;
@@ -414,8 +420,8 @@ impl Far {
     }
 }
 
-/// S1, S2: the sender of the dependent block, the block's author, the authors of blocks that name it, then everybody in turn;
-/// never oneself. `None` when there is nobody else.
+/// S1, S2: the sender of the dependent block, the block's author, the authors of blocks that reference it, then all
+/// others in turn; never ourselves. `None` if there is no other peer.
 fn whom_to_ask(
     reference: &BlockRef,
     want: &Want,

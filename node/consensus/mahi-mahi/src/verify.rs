@@ -1,10 +1,11 @@
-//! Peers' bytes become [`Checked`] messages here and nowhere else. Stateless, so it runs on any thread.
+//! The only place that turns peers' bytes into [`Checked`] messages. Stateless, so it runs on any thread.
 //!
-//! Everything about a block that does not need its history is checked (V1–V5, V7). Two rules are deliberately elsewhere:
-//! the coin share (V6) is judged when the coin opens, see `coin`; the history (V8) is the synchroniser's.
+//! Checks everything about a block that does not need its history (V1–V5, V7). Two rules are deliberately elsewhere:
+//! the coin share (V6) is judged when the coin opens, see `coin`; the history (V8) is checked by the synchroniser.
 //!
-//! **No message costs much.** An answer can hold hundreds of blocks, and anybody can send one unasked. Of [`Message::Found`] everything
-//! but the signatures is checked here; the engine drops what it did not ask for, and checks the signatures of the rest.
+//! **No message is expensive.** A response can hold hundreds of blocks, and any peer can send one without a request.
+//! For [`Message::Found`], everything except the signatures is checked here. The engine drops what it did not request,
+//! and checks the signatures of the rest.
 
 use crate::{
     config::Config,
@@ -15,13 +16,13 @@ use corniche_engine::{Committee, PeerFault, Verified, Verifier};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Most coins asked for or answered in one message.
+/// Maximum number of coins in one request or response.
 pub const MAX_COINS: usize = 64;
 
-/// Checking a signature, µs.
+/// Time to check a signature, µs.
 const CHECK_US: u64 = 50;
 
-/// The stateless half of the engine.
+/// The stateless part of the engine.
 pub struct MahiVerifier {
     config: Config,
     committee: Committee,
@@ -29,7 +30,7 @@ pub struct MahiVerifier {
     signatures: Arc<dyn Signatures>,
 }
 
-/// A message of a peer after all stateless checks.
+/// A peer's message after all stateless checks.
 #[derive(Clone, Debug)]
 pub enum Checked {
     Block(Arc<Block>),
@@ -40,7 +41,7 @@ pub enum Checked {
         named: Option<BlockRef>,
     },
     Fetch(Fetch),
-    /// The signatures of these blocks are not checked.
+    /// The signatures of these blocks were not checked.
     Found {
         unsigned: Vec<Arc<Block>>,
         missing: Vec<BlockRef>,
@@ -50,7 +51,7 @@ pub enum Checked {
 
 impl Verifier for MahiVerifier {
     fn cost(&self, bytes: &[u8]) -> u64 {
-        // The version, then the kind. Decoding, hashing and looking at parents takes about a microsecond in 256 bytes.
+        // The version, then the kind. Decoding, hashing and checking parents takes about a microsecond per 256 bytes.
         let is_signed = matches!(bytes.get(1), Some(&Message::BLOCK | &Message::WELCOME));
         5 + bytes.len() as u64 / 256 + if is_signed { CHECK_US } else { 0 }
     }
@@ -111,7 +112,7 @@ impl MahiVerifier {
         if count > limit { Err(format!("{count} {what}, at most {limit}")) } else { Ok(()) }
     }
 
-    /// Everything about a block but its signature.
+    /// Checks everything about a block except its signature.
     fn check_unsigned(&self, signed: SignedBlock) -> Result<Block, String> {
         self.check_shape(&signed.content)?;
         self.check_parents(&signed.content)?;
@@ -120,14 +121,14 @@ impl MahiVerifier {
 
     fn check_block(&self, signed: SignedBlock) -> Result<Arc<Block>, String> {
         let block = self.check_unsigned(signed)?;
-        // V1, last because it is the only expensive one.
+        // V1; last, because it is the only expensive check.
         if !self.signatures.verify(block.author(), &block.reference().digest, &block.signed().signature) {
             return Err(format!("bad signature on {:?}", block.reference()));
         }
         Ok(Arc::new(block))
     }
 
-    /// V1 (author), V2 (round), V7.
+    /// Checks V1 (author), V2 (round) and V7.
     fn check_shape(&self, content: &Content) -> Result<(), String> {
         if self.committee.member(content.author).is_none() {
             return Err(format!("author {} is not in the committee", content.author));
@@ -145,7 +146,7 @@ impl MahiVerifier {
         Ok(())
     }
 
-    /// V2–V5.
+    /// Checks V2–V5.
     fn check_parents(&self, content: &Content) -> Result<(), String> {
         let mut slots = BTreeSet::new();
         let mut previous_round = 0;
@@ -162,7 +163,7 @@ impl MahiVerifier {
             if !slots.insert((parent.round, parent.author)) {
                 return Err(format!("V4: two parents at round {} of validator {}", parent.round, parent.author));
             }
-            // V4 makes parents of one round distinct authors, so counting them counts authors (P2).
+            // V4 makes the authors of parents of one round distinct, so this counts authors (P2).
             previous_round += usize::from(parent.round + 1 == content.round);
         }
         if previous_round < self.committee.quorum() {

@@ -7,10 +7,10 @@ corniche_testkit::suite!(MahiKit::quick);
 
 /// See [`suite::kept`].
 const KEPT: [(usize, u64); 5] = [
-    // One validator opened coins with its own shares, went on alone, and did not give those shares to the others any more.
+    // One validator opened coins with its own shares, went on alone, and refused those shares to the others.
     (4, 1_795_645_899),
     (4, 1_795_656_787),
-    // A greeting was lost on a link that stayed up, and never repeated while others went on proposing.
+    // A greeting was lost on a link that stayed up, and was never repeated while others kept proposing.
     (10, 269),
     // P2, refusals.
     (4, 672),

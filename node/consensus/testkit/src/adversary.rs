@@ -1,34 +1,34 @@
-//! Networks that mean harm.
+//! Adversaries that control the network.
 
 use crate::Micros;
 
-/// Decides about every message that is sent. It sees whom it is from and for, and looks into it as far as it was given a function
-/// for that.
+/// Decides the fate of every message sent. It sees the sender and the receiver, and reads the content as far as it was
+/// given a function for that.
 pub trait Adversary<M> {
     fn fate(&mut self, view: &mut View<'_>, from: usize, to: usize, message: &M) -> Fate;
 }
 
-/// What an adversary sees besides the message, and its second way to act.
+/// An adversary's view besides the message, and its way to release held messages.
 pub struct View<'a> {
     pub now: Micros,
-    /// Whether a validator's power is on.
+    /// Returns true if the validator's power is on.
     pub up: &'a dyn Fn(usize) -> bool,
     pub(crate) released: Vec<(usize, u64)>,
 }
 
-/// What becomes of a message, unless its link loses it.
+/// Delivery of a message, unless its link loses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// As its link says.
+    /// Normal delivery by the link's model.
     Normal,
-    /// This much later; it does not keep its place.
+    /// Delayed by this much; may be overtaken by later messages.
     Later(Micros),
-    /// Kept until [`View::release`] names its receiver and a greater number.
+    /// Held until [`View::release`] names its receiver and a greater number.
     Hold(u64),
 }
 
 impl View<'_> {
-    /// What is held for `receiver` under numbers below `below` arrives a link's delay from now.
+    /// Releases the messages held for `receiver` under numbers below `below`. They arrive one link delay from now.
     pub fn release(&mut self, receiver: usize, below: u64) {
         self.released.push((receiver, below));
     }

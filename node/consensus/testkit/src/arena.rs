@@ -1,4 +1,4 @@
-//! A committee of engines in a world, with users, doubles, and the ledger that watches.
+//! A committee of engines in a world, with users, Byzantine doubles, and the ledger that checks them.
 
 use crate::{
     DiskModel, Double, EngineProcess, Gang, Kit, Links, Micros, Random, Solo, SoloDisk, World,
@@ -7,11 +7,11 @@ use crate::{
 };
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
-/// How long blocks are unless a test says something else.
+/// Default block length, ms.
 const BLOCK_MS: u64 = 60;
 
-/// See the module documentation. Validators are named by identity; of a double's processes all but the first have numbers
-/// above the committee's.
+/// A committee with its users. Validators are named by identity. The first process of a double has the number of its
+/// identity; its other processes have numbers above the committee's.
 pub struct Arena {
     pub world: World<EngineProcess>,
     pub ledger: Rc<RefCell<Ledger>>,
@@ -21,7 +21,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// All powered off: [`Arena::start_all`].
+    /// All validators are powered off until [`Arena::start_all`].
     pub fn new(kit: Rc<dyn Kit>, doubles: BTreeMap<usize, Double>, links: Links, disks: DiskModel, seed: u64) -> Self {
         let size = kit.committee().size();
         let further = doubles.iter().flat_map(|(identity, double)| (1..double.processes()).map(|_| *identity));
@@ -48,7 +48,7 @@ impl Arena {
         arena
     }
 
-    /// Everybody sees one of an equivocator's two processes.
+    /// Connects every validator to one of an equivocator's two processes only.
     fn separate_equivocators(&mut self, identities: &[usize], random: &mut Random) {
         let size = self.size();
         for second in size..identities.len() {
@@ -63,7 +63,7 @@ impl Arena {
         }
     }
 
-    /// What is the matter with late doubles; needed again after [`Links::clear_ports`].
+    /// Applies the delay of late doubles. Needed again after [`Links::clear_ports`].
     pub fn make_late(&mut self) {
         for (identity, _) in self.doubles.iter().filter(|(_, double)| **double == Double::Late) {
             self.world.links.port(*identity).delay = LATE;
@@ -86,12 +86,12 @@ impl Arena {
         self.doubles.contains_key(&identity)
     }
 
-    /// Validators that are not Byzantine and have power.
+    /// Validators that are not Byzantine and are powered on.
     pub fn running(&self) -> impl Iterator<Item = usize> {
         (0..self.size()).filter(|identity| !self.is_byzantine(*identity) && self.world.is_up(*identity))
     }
 
-    /// A user's transaction for one validator, if it is running.
+    /// Submits a user's transaction to one validator. Returns `None` if it is not running.
     pub fn submit(&mut self, identity: usize) -> Option<TransactionId> {
         let (id, now) = (self.next_transaction, self.world.now());
         self.world.with(identity, |process| process.submit(now, id))?;
@@ -103,8 +103,8 @@ impl Arena {
         self.world.crash(identity);
     }
 
-    /// Power on, with the state of `lag` commits ago: what was executed later had not been stored. A validator too far behind its
-    /// peers follows certified commits first, as a node does.
+    /// Powers the validator on with its state of `lag` commits ago, as if later states had not been stored. A validator
+    /// too far behind its peers follows certified commits first, as a node does.
     pub fn restart(&mut self, identity: usize, lag: u64) {
         let certified = self.certified(identity).unwrap_or(0);
         let most_behind = self.kit.most_behind();
@@ -117,7 +117,7 @@ impl Arena {
         self.world.restart(identity);
     }
 
-    /// A running validator that is too far behind its peers' engines starts again, from a certified commit.
+    /// Restarts a running validator from a certified commit if it is too far behind its peers' engines.
     pub fn follow(&mut self, identity: usize) {
         let (at, certified) = (self.position(identity), self.certified(identity).unwrap_or(0));
         if at.is_some_and(|at| at + self.kit.most_behind() < certified) {
@@ -126,8 +126,8 @@ impl Arena {
         }
     }
 
-    /// Power off and everything gone. The validator must follow the others to a certified commit before it starts its engine
-    /// again there, without records. False when there is no certified commit yet, and nothing happened.
+    /// Powers the validator off and erases its disk. It must then follow the others to a certified commit, and starts
+    /// its engine there without records. Returns false, and does nothing, if there is no certified commit yet.
     pub fn lose_disk(&mut self, identity: usize) -> bool {
         let Some(certified) = self.certified(identity) else { return false };
         self.world.crash(identity);
@@ -139,7 +139,7 @@ impl Arena {
         true
     }
 
-    /// The latest commit that f + 1 others delivered, all of them correct.
+    /// Latest commit that at least f + 1 other running, non-Byzantine validators delivered.
     fn certified(&self, identity: usize) -> Option<u64> {
         let others = self.running().filter(|other| *other != identity);
         let mut positions: Vec<_> = others.filter_map(|other| self.position(other)).collect();
@@ -147,18 +147,19 @@ impl Arena {
         positions.get(self.kit.committee().faulty()).copied().filter(|position| *position > 0)
     }
 
-    /// The last commit a running validator delivered.
+    /// Last commit that a running validator delivered.
     pub fn position(&self, identity: usize) -> Option<u64> {
         self.world.process(identity).map(EngineProcess::position)
     }
 
-    /// Every transaction that a correct validator accepted is delivered at every running one, in a block that is closed.
+    /// True if every running validator delivered every transaction that a correct validator accepted, and the block is
+    /// closed.
     pub fn is_settled(&self) -> bool {
         let goal = self.ledger.borrow().goal();
         goal.is_some_and(|goal| self.running().all(|identity| self.position(identity).is_some_and(|at| at >= goal)))
     }
 
-    /// Runs to `end`, or to the first violation.
+    /// Runs until `end`, or until the first violation.
     pub fn run_until(&mut self, end: Micros) -> Result<(), String> {
         let ledger = self.ledger.clone();
         self.world.run_until_done(end, |_| ledger.borrow().verdict().is_err());
@@ -166,7 +167,7 @@ impl Arena {
         self.check()
     }
 
-    /// Engines learn what others have executed, as nodes learn it from certificates.
+    /// Passes the latest certified commit to each engine, as nodes learn it from certificates.
     fn certify(&mut self) {
         let now = self.now();
         for identity in 0..self.size() {
@@ -180,7 +181,7 @@ impl Arena {
         self.run_until(self.now() + time)
     }
 
-    /// Runs until everything accepted is delivered; an error when that takes longer than `limit`.
+    /// Runs until everything accepted is delivered. Fails after `limit`.
     pub fn settle(&mut self, limit: Micros) -> Result<(), String> {
         let end = self.now() + limit;
         while !self.is_settled() {
@@ -201,7 +202,7 @@ impl Arena {
         format!("no progress within {limit} after everything healed: {what}{}", lines.concat())
     }
 
-    /// Safety so far, and memory.
+    /// Checks safety so far, and the memory limit.
     pub fn check(&self) -> Result<(), String> {
         self.ledger.borrow().verdict()?;
         let held =
@@ -215,7 +216,7 @@ impl Arena {
     }
 }
 
-/// Of the doubles of the engine's own kind.
+/// The gang of the doubles that only this engine's kit knows.
 fn gang(kit: &dyn Kit, doubles: &BTreeMap<usize, Double>) -> Option<Rc<RefCell<Box<dyn Gang>>>> {
     let own = doubles.iter().filter_map(|(identity, double)| match double {
         Double::Own(name) => Some((*identity, *name)),

@@ -1,40 +1,41 @@
-//! Byzantine validators, by name. Each runs the real engine with its own key, so it stays in the game, and does one thing wrong.
+//! Byzantine validators, by name. Each runs the real engine with its own key, so it takes part in consensus, and
+//! violates one rule.
 
 use crate::{Forgery, Kit, Random};
 use corniche_engine::VertexId;
 use corniche_types::{Bytes, ValidatorIndex};
 
-/// What a Byzantine validator does.
+/// Behaviour of a Byzantine validator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Double {
-    /// Hears all, says nothing.
+    /// Receives everything, sends nothing.
     Silent,
-    /// Half of what it says is noise.
+    /// Half of its messages are noise.
     Garbage,
-    /// Everything it sends takes [`LATE`] longer. The arena sees to that.
+    /// Everything it sends takes [`LATE`] longer. The arena applies the delay.
     Late,
-    /// Shows its proposals to f + 1 others only, other ones each round.
+    /// Shows its proposals to only f + 1 validators, different ones each round.
     Withholder,
-    /// Two processes with one key, both talk to all.
+    /// Two processes with one key, both connected to all.
     Twin,
     /// Two processes with one key; each half of the others sees one of them.
     Equivocator,
-    /// Its proposals stand on what is not there, or on too little.
+    /// Its proposals refer to parents that do not exist, or to too few.
     ParentForger,
-    /// Its shares, of coins or of certificates, are noise.
+    /// Its coin shares or certificate shares are noise.
     ShareForger,
-    /// Three processes with one key, all talk to all. Where n = 3f + 1, two siblings of each Byzantine validator forge no
-    /// quorum even for somebody who counts blocks instead of authors; three do.
+    /// Three processes with one key, all connected to all. Where n = 3f + 1, two siblings of each Byzantine validator
+    /// cannot forge a quorum, even against a validator that counts blocks instead of authors. Three can.
     Triplets,
-    /// One that only the engine's kit knows, by its name: [`Kit::own_doubles`].
+    /// A double that only the engine's kit knows, by name: [`Kit::own_doubles`].
     Own(&'static str),
 }
 
-/// How late [`Double::Late`] is.
+/// Delay of [`Double::Late`].
 pub const LATE: crate::Micros = crate::Micros::from_millis(700);
 
 impl Double {
-    /// Those that every engine can have.
+    /// The doubles that every engine supports.
     pub const ALL: [Self; 9] = [
         Self::Silent,
         Self::Garbage,
@@ -47,7 +48,7 @@ impl Double {
         Self::Triplets,
     ];
 
-    /// As scenario files write it.
+    /// Name in scenario files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Silent => "silent",
@@ -63,7 +64,7 @@ impl Double {
         }
     }
 
-    /// How many processes it takes to play it.
+    /// Number of processes that play this double.
     pub fn processes(self) -> usize {
         match self {
             Self::Twin | Self::Equivocator => 2,
@@ -72,12 +73,13 @@ impl Double {
         }
     }
 
-    /// What its engine signs falsely by itself.
+    /// The forgery that its engine signs by itself.
     pub fn signs(self) -> Option<Forgery> {
         (self == Self::ShareForger).then_some(Forgery::Share)
     }
 
-    /// What leaves instead of `message`, and to whom. `proposal`: the message is `author`'s own proposal.
+    /// Returns the messages sent instead of `message`, with their recipients. `proposal` is set if the message is
+    /// `author`'s own proposal.
     pub fn distort(
         self,
         kit: &dyn Kit,
@@ -103,13 +105,13 @@ impl Double {
     }
 }
 
-/// f + 1 validators, one further each round.
+/// f + 1 validators; the window moves by one each round.
 fn audience(kit: &dyn Kit, round: u64) -> Vec<usize> {
     let committee = kit.committee();
     (0..committee.validity()).map(|place| (round as usize + place) % committee.size()).collect()
 }
 
-/// Cut, bent or replaced.
+/// Returns the message truncated, with one bit flipped, or replaced.
 fn noise(message: &Bytes, random: &mut Random) -> Bytes {
     let mut bytes = message.to_vec();
     match random.below(3) {

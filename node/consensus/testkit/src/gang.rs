@@ -1,20 +1,21 @@
-//! Byzantine validators of an engine's own kind: what they do wrong takes knowing the engine's messages.
+//! Byzantine validators of an engine's own kind. Their attacks need knowledge of the engine's messages.
 
 use crate::{Micros, Random};
 use corniche_engine::Ordered;
 use corniche_types::Bytes;
 
-/// The Byzantine validators of one run that are of their engine's own kind. They know everything together and have each other's keys. Each
-/// runs the real engine besides, so it stays in the game: the gang hears what that engine hears, and decides what leaves.
+/// The Byzantine validators of one run that are of their engine's own kind. They share all knowledge and all keys. Each
+/// also runs the real engine, so it takes part in consensus. The gang sees what that engine receives, and decides what
+/// is sent.
 pub trait Gang {
-    /// A member was sent a message, which the verifier accepted. Whether its engine gets to see it.
+    /// A member received a message that the verifier accepted. Returns true if the member's engine receives it too.
     fn hear(&mut self, act: &mut Act<'_>, from: usize, message: &Bytes) -> bool;
 
-    /// A member's engine wants this sent. What leaves is what the gang sends instead.
+    /// A member's engine sends this. The gang sends its own messages instead.
     fn say(&mut self, act: &mut Act<'_>, to: &[usize], message: &Bytes);
 }
 
-/// One member's turn.
+/// Context of one member's action.
 pub struct Act<'a> {
     pub me: usize,
     pub now: Micros,
@@ -28,23 +29,24 @@ impl<'a> Act<'a> {
         Self { me, now, random, sent: Vec::new(), proofs: Vec::new() }
     }
 
-    /// This member sends.
+    /// Sends from this member.
     pub fn send(&mut self, to: impl IntoIterator<Item = usize>, message: Bytes) {
         let to: Vec<_> = to.into_iter().filter(|to| *to != self.me).collect();
         self.sent.push((to, message));
     }
 
-    /// The gang holds what must not exist while at most f validators are faulty: two certificates that contradict each other.
+    /// Reports that the gang holds two contradicting certificates. That must be impossible while at most f validators
+    /// are faulty.
     pub fn prove(&mut self, violation: String) {
         self.proofs.push(violation);
     }
 }
 
-/// Listens to everything that correct validators send, each message once, in the order in which they send it, across power cuts. Knows what
-/// an engine of its kind never says.
+/// Receives everything that correct validators send: each message once, in the order of sending, across power cuts. It
+/// knows which messages an engine of its kind never sends.
 pub trait Judge {
     fn hear(&mut self, from: usize, message: &Bytes) -> Result<(), String>;
 
-    /// A commit, when the first validator delivers it.
+    /// Called when the first validator delivers a commit.
     fn delivered(&mut self, _commit: &Ordered) {}
 }

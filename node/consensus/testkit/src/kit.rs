@@ -1,79 +1,79 @@
-//! What the arena must know about an engine.
+//! The arena's interface to an engine.
 
 use crate::{Gang, Judge, Random};
 use corniche_engine::{Committee, Engine, Resume, Ticket, Verifier, VertexId};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
-/// One engine under one committee, with modelled keys. Its functions are pure.
+/// One engine with one committee and modelled keys. All methods are pure.
 pub trait Kit {
-    /// The word that chooses the engine in a genesis.
+    /// Name of the engine in a genesis.
     fn name(&self) -> &'static str;
     fn committee(&self) -> &Committee;
     fn start(&self, setup: Setup) -> Box<dyn Measured>;
     fn verifier(&self) -> Arc<dyn Verifier>;
-    /// The proposal that a message carries, when the message is what an author says of its own proposal; not an answer that
-    /// happens to contain proposals.
+    /// Returns the proposal that a message carries, if the author sent the message to publish that proposal. A response
+    /// that happens to contain proposals does not count.
     fn peek(&self, message: &Bytes) -> Option<VertexId>;
-    /// The proposal that a record makes durable.
+    /// Returns the proposal that a record makes durable.
     fn peek_record(&self, record: &Bytes) -> Option<VertexId>;
-    /// A message of `author`'s, changed and signed again. `None` when this message offers nothing to forge.
+    /// Returns a message of `author`, changed and signed again. `None` if the message contains nothing to forge.
     fn forge(&self, author: ValidatorIndex, forgery: Forgery, message: &Bytes, random: &mut Random) -> Option<Bytes>;
-    /// Commits that a validator may be behind and still catch up through its peers' engines. One further behind follows certified
-    /// commits first, and starts its engine there.
+    /// Number of commits that a validator may lag and still catch up through its peers' engines. A validator further
+    /// behind first follows certified commits, and starts its engine there.
     fn most_behind(&self) -> u64;
-    /// No correct engine of this committee ever holds more ([`Measured::footprint`]).
+    /// Upper bound of [`Measured::footprint`] for correct engines of this committee.
     fn most_held(&self) -> usize;
 
-    /// Names of the doubles that only this engine knows. The last one does everything that the others do.
+    /// Names of the doubles that only this engine knows. The last one combines all others.
     fn own_doubles(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Plays them: each member by its identity, with the name of what it does.
+    /// Creates the gang of these members: identity and name of the double.
     fn gang(&self, _members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Gang>> {
         None
     }
 
-    /// For one run.
+    /// Creates the judge of one run.
     fn judge(&self) -> Option<Box<dyn Judge>> {
         None
     }
 
-    /// The same engine and committee with other parameters that a network may choose, also such as are live with honest validators only
-    /// when there are no others. `None`: as it is.
+    /// Same engine and committee with other parameters that a network may choose. If `_all_honest`, this includes
+    /// parameters that guarantee liveness only when all validators are honest. `None` keeps the kit's parameters.
     fn vary(&self, _random: &mut Random, _all_honest: bool) -> Option<Rc<dyn Kit>> {
         None
     }
 }
 
-/// An engine whose memory can be asked for.
+/// An engine that reports its memory use.
 pub trait Measured: Engine {
-    /// How many things it holds that could become too many: proposals, verdicts, requests.
+    /// Number of held items that must stay bounded: proposals, decisions, requests.
     fn footprint(&self) -> usize;
 
-    /// For people who look into a failure.
+    /// Debug output for failed runs.
     fn describe(&self) -> String {
         String::new()
     }
 }
 
-/// What an engine starts from; the committee and the parameters are the kit's.
+/// Initial state of an engine. The committee and the parameters come from the kit.
 pub struct Setup {
     pub me: ValidatorIndex,
     pub seed: u64,
     pub records: Vec<(Ticket, Bytes)>,
     pub resume: Resume,
     pub now: TimestampMs,
-    /// Signs falsely: a Byzantine double.
+    /// Set for a Byzantine double that signs false data.
     pub forgery: Option<Forgery>,
 }
 
-/// What a validator with its own key can do to its own proposals.
+/// Forgeries that a validator can apply to its own proposals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
-    /// References that do not exist, are doubled, or are too few.
+    /// Parent references that do not exist, are duplicated, or are too few.
     Parents,
-    /// A share, of a coin or of a certificate, that is noise.
+    /// A coin share or certificate share that is noise.
     Share,
 }

@@ -1,55 +1,55 @@
-//! Who sees everything: safety, checked at every step against what all correct validators did before.
+//! Omniscient checker: at every step, compares with everything that all correct validators did before.
 
 use crate::Judge;
 use corniche_engine::{Offence, Ordered, Resume, VertexId};
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A user's transaction, as a batch carries it: eight bytes, little endian.
+/// A user's transaction; encoded in a batch as 8 bytes, little endian.
 pub type TransactionId = u64;
 
-/// One run's truth. Shared by its processes.
+/// The state of one run, shared by its processes.
 #[derive(Default)]
 pub struct Ledger {
-    /// The commits, as the first correct validator delivered them.
+    /// The commits as the first correct validator delivered them.
     pub log: Vec<Ordered>,
-    /// Transactions make a block, which closes at the first commit so long after the block before, ms. Nodes whose block is open want
-    /// commits also when nobody has transactions.
+    /// Block length, ms. The first transaction opens a block. It closes at the first commit at least this long after
+    /// the previous block. A node with an open block wants further commits even without transactions.
     pub block_ms: u64,
-    /// Whether a block is open after each commit.
+    /// For each commit: true if a block is open after it.
     open: Vec<bool>,
     last_block: TimestampMs,
-    /// What each validator is, by identity.
+    /// Standing of each validator, by identity.
     standing: Vec<Standing>,
-    /// The one proposal per round that a correct validator may show.
+    /// The first proposal that each correct validator sent per round; a second one is a violation.
     shown: BTreeMap<(ValidatorIndex, u64), B256>,
     transactions: BTreeMap<TransactionId, Fate>,
-    /// The batches that each validator's engine gave back.
+    /// Batches that each validator's engine returned.
     returned: BTreeSet<(usize, Bytes)>,
-    /// Accusations, however often.
+    /// Accusations, without duplicates.
     pub accusations: BTreeSet<(ValidatorIndex, &'static str)>,
     violations: Vec<String>,
-    /// Of what correct validators say.
+    /// Judges the messages of correct validators.
     pub judge: Option<Box<dyn Judge>>,
 }
 
-/// How much is expected of a validator.
+/// Guarantees expected from a validator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Correct,
-    /// Its records are gone. It must agree with the others, but what it signed before may be beyond anybody's memory.
+    /// Lost its records. It must agree with the others, but may contradict what it signed before the loss.
     Forgetful,
     Byzantine,
 }
 
 #[derive(Default)]
 struct Fate {
-    /// How often it was handed to an engine and not given back.
+    /// How often engines received it without returning it.
     given: u32,
     delivered: u32,
-    /// The index of its first commit.
+    /// Index of the first commit that contains it.
     index: u64,
-    /// A correct validator took it in.
+    /// A correct validator accepted it, so it must be delivered.
     owed: bool,
 }
 
@@ -62,7 +62,7 @@ impl Ledger {
         self.standing[identity]
     }
 
-    /// A validator turns worse, never better.
+    /// Lowers a validator's standing, which never improves.
     pub fn demote(&mut self, identity: usize, standing: Standing) {
         self.standing[identity] = standing;
     }
@@ -71,12 +71,12 @@ impl Ledger {
         self.violations.push(text);
     }
 
-    /// The first safety violation.
+    /// Returns the first safety violation.
     pub fn verdict(&self) -> Result<(), String> {
         self.violations.first().map_or(Ok(()), |text| Err(text.clone()))
     }
 
-    /// A validator that is not Byzantine delivered `ordered`.
+    /// Records a commit of a validator that is not Byzantine.
     pub fn delivered(&mut self, identity: usize, ordered: &Ordered) {
         let position = ordered.index.0 as usize;
         match self.log.get(position.wrapping_sub(1)) {
@@ -121,12 +121,12 @@ impl Ledger {
         self.log.push(ordered.clone());
     }
 
-    /// Whether transactions up to this commit wait for a later one to close their block.
+    /// Returns true if transactions up to this commit wait for a later commit to close their block.
     pub fn is_open(&self, index: u64) -> bool {
         (index as usize).checked_sub(1).and_then(|position| self.open.get(position)).is_some_and(|open| *open)
     }
 
-    /// A user's transaction was accepted.
+    /// A validator accepted a user's transaction.
     pub fn accepted(&mut self, id: TransactionId, owed: bool) {
         self.transactions.entry(id).or_default().owed = owed;
     }
@@ -135,8 +135,8 @@ impl Ledger {
         self.transactions.entry(id).or_default().given += 1;
     }
 
-    /// The engine promised never to order this handing over. After a restart with an older state it says so again, as it
-    /// delivers again; that counts once.
+    /// The engine promised never to order this handed-over batch. After a restart with an older state it may repeat the
+    /// promise; that counts once.
     pub fn given_back(&mut self, identity: usize, batch: &Bytes) {
         if self.returned.insert((identity, batch.clone())) {
             for id in transactions(batch) {
@@ -146,7 +146,7 @@ impl Ledger {
         }
     }
 
-    /// Nobody answers for these any more.
+    /// Removes the obligation to deliver these transactions.
     pub fn forgive(&mut self, ids: impl IntoIterator<Item = TransactionId>) {
         ids.into_iter().for_each(|id| self.accepted(id, false));
     }
@@ -155,13 +155,13 @@ impl Ledger {
         self.transactions.get(&id).is_some_and(|fate| fate.delivered > 0)
     }
 
-    /// The transactions that correct validators accepted and that are not ordered yet.
+    /// Transactions that correct validators accepted and that are not ordered yet.
     pub fn missing(&self) -> impl Iterator<Item = TransactionId> {
         self.transactions.iter().filter(|(_, fate)| fate.owed && fate.delivered == 0).map(|(id, _)| *id)
     }
 
-    /// The commit up to which everybody must have delivered so that nothing is missing and no block is open anywhere; `None` while
-    /// something is missing or open everywhere.
+    /// Commit up to which every validator must deliver so that no transaction is missing and no block is open. `None`
+    /// while a transaction is missing or every later commit leaves a block open.
     pub fn goal(&self) -> Option<u64> {
         let owed = || self.transactions.values().filter(|fate| fate.owed);
         if !owed().all(|fate| fate.delivered > 0) {
@@ -171,7 +171,7 @@ impl Ledger {
         (last..=self.log.len() as u64).find(|index| !self.is_open(*index))
     }
 
-    /// A proposal of a validator's own is sent. `durable`: its record is on the sender's disk.
+    /// A validator sends its own proposal. `durable`: the record is on the sender's disk.
     pub fn shown(&mut self, identity: usize, proposal: VertexId, durable: bool) {
         if self.standing[identity] != Standing::Correct {
             return;
@@ -186,7 +186,7 @@ impl Ledger {
         }
     }
 
-    /// A validator sends something.
+    /// A validator sends a message.
     pub fn said(&mut self, identity: usize, message: &Bytes) {
         let judge = self.judge.as_mut().filter(|_| self.standing[identity] == Standing::Correct);
         if let Some(Err(violation)) = judge.map(|judge| judge.hear(identity, message)) {
@@ -202,7 +202,7 @@ impl Ledger {
         }
     }
 
-    /// Where the sequence stands after commit `index`.
+    /// Resume point after commit `index`.
     pub fn resume(&self, index: u64) -> Resume {
         let last = (index as usize).checked_sub(1).and_then(|position| self.log.get(position));
         last.map_or_else(Resume::default, |ordered| Resume {
@@ -211,7 +211,7 @@ impl Ledger {
         })
     }
 
-    /// The same for the same sequence of commits, with overwhelming likelihood.
+    /// Hash of the sequence of commits; not collision-resistant.
     pub fn digest(&self) -> u64 {
         let fold = |hash: u64, bytes: &[u8]| {
             bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3))
@@ -224,7 +224,7 @@ impl Ledger {
     }
 }
 
-/// The transactions of a batch.
+/// Splits a batch into transactions.
 pub fn transactions(batch: &[u8]) -> impl Iterator<Item = TransactionId> {
     batch.chunks_exact(8).map(|chunk| TransactionId::from_le_bytes(chunk.try_into().expect("eight bytes")))
 }

@@ -1,14 +1,15 @@
-//! What tests of ordering engines share: virtual time, links, disks, faults, and the suite that every engine must pass.
+//! Shared test tools for ordering engines: virtual time, links, disks, faults, and the suite that every engine must
+//! pass.
 //!
 //! Three layers, each usable without the next:
 //!
-//! - [`World`] runs [`Process`]es on virtual time: messages over [`Links`], writes on disks, power cuts, partitions. It knows no
-//!   engine; whole pipelines run on it too.
-//! - [`Kit`] is what an engine's author writes: how to start the engine with modelled keys, how to look into its messages, how to
-//!   forge them. [`EngineProcess`] is an engine alone as a process; [`Arena`] is a committee of them with users, Byzantine
-//!   [`Double`]s and a [`Ledger`] that checks safety at every step. An engine may bring a [`Gang`] of doubles of its own kind, and a
-//!   [`Judge`] of what its correct validators say.
-//! - [`schedule`] makes fault schedules from seeds; [`suite`] is what every engine must pass.
+//! - [`World`] runs [`Process`]es on virtual time: messages over [`Links`], disk writes, power cuts, partitions. It
+//!   knows no engine; whole pipelines run on it too.
+//! - [`Kit`] is the part that an engine's author writes: how to start the engine with modelled keys, and how to parse
+//!   and forge its messages. [`EngineProcess`] runs an engine alone as a process. [`Arena`] is a committee of them with
+//!   users, Byzantine [`Double`]s and a [`Ledger`] that checks safety at every step. An engine may add a [`Gang`] of
+//!   its own doubles, and a [`Judge`] that checks the messages of its correct validators.
+//! - [`schedule`] makes fault schedules from seeds; [`suite`] contains the tests that every engine must pass.
 //!
 //! # For an engine's author
 //!
@@ -19,7 +20,7 @@
 //! corniche_testkit::suite!(|size| std::rc::Rc::new(MyKit::new(size)));
 //! ```
 //!
-//! Everything is a function of the kit, the committee's size and a seed. A failure prints one line that repeats it.
+//! Every run is a function of the kit, the committee's size and a seed. A failure prints one line that repeats it.
 
 mod adversary;
 mod arena;

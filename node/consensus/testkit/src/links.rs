@@ -1,51 +1,51 @@
-//! How long messages and writes take, and which messages never arrive.
+//! Network and disk models: delays and message loss.
 
 use crate::{Micros, Random};
 
-/// The network between validators. All of it may be changed while a world runs.
+/// The network between validators. Every setting may change while a world runs.
 #[derive(Clone, Debug)]
 pub struct Links {
     size: usize,
-    /// One-way delays, by sender and receiver.
+    /// One-way delays, indexed by sender and receiver.
     delays: Vec<Micros>,
     pub jitter: Jitter,
-    /// Lost messages in a million.
+    /// Lost messages per million.
     pub loss: u32,
-    /// Messages in a million that arrive twice.
+    /// Duplicated messages per million.
     pub duplication: u32,
-    /// Messages in a million that do not keep their place: they take up to twice as long, and the later ones do not wait. All
-    /// others arrive in the order they were sent, per pair.
+    /// Reordered messages per million. They take up to twice as long, and later messages do not wait for them. All
+    /// others arrive in sending order per pair.
     pub reordering: u32,
-    /// Bytes per second that leave one node; what is more waits. `None`: no limit.
+    /// Bytes per second that one node can send; excess data queues. `None`: no limit.
     pub egress: Option<u64>,
     /// By sender.
     ports: Vec<Port>,
-    /// Lost messages in a million by sender and receiver, on top of the rest.
+    /// Additional lost messages per million, indexed by sender and receiver.
     losses: Vec<u32>,
 }
 
-/// What is the matter with everything that one validator sends.
+/// Faults on everything that one validator sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port {
-    /// On top of the link's delay.
+    /// Added to the link's delay.
     pub delay: Micros,
-    /// Lost messages in a million, on top of the network's.
+    /// Lost messages per million, in addition to the network's.
     pub loss: u32,
 }
 
-/// How delays vary. The mean stays the link's delay under both models.
+/// Variation of delays. The mean equals the link's delay under all models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
     #[default]
     None,
-    /// Evenly within this many millionths of the delay, less or more.
+    /// Uniform within ± this many millionths of the delay.
     Uniform(u32),
-    /// At least the delay without this many millionths, with a heavy tail (Pareto of shape 2, cut at 64 times its scale).
+    /// Minimum is the delay minus this many millionths; heavy tail (Pareto of shape 2, cut at 64 times its scale).
     Pareto(u32),
 }
 
 impl Links {
-    /// The same one-way delay between any two of `size` validators, nothing else.
+    /// A uniform one-way delay between any two of `size` validators, without faults.
     pub fn uniform(size: usize, delay: Micros) -> Self {
         let ports = vec![Port::default(); size];
         let delays = vec![delay; size * size];
@@ -53,14 +53,14 @@ impl Links {
         Self { size, delays, jitter: Jitter::None, loss: 0, duplication: 0, reordering: 0, egress: None, ports, losses }
     }
 
-    /// From a one-way delay per ordered pair.
+    /// Builds links from a one-way delay per ordered pair.
     pub fn matrix(size: usize, mut delay: impl FnMut(usize, usize) -> Micros) -> Self {
         let mut links = Self::uniform(size, Micros::ZERO);
         (0..size * size).for_each(|pair| links.delays[pair] = delay(pair / size, pair % size));
         links
     }
 
-    /// How many validators there are.
+    /// Number of validators.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -73,7 +73,7 @@ impl Links {
         self.delays[from * self.size + to] = delay;
     }
 
-    /// Lost messages in a million of one pair, on top of the network's and the sender's.
+    /// Sets the lost messages per million of one ordered pair, in addition to the network's and the sender's.
     pub fn set_loss(&mut self, from: usize, to: usize, loss: u32) {
         self.losses[from * self.size + to] = loss;
     }
@@ -82,7 +82,7 @@ impl Links {
         &mut self.ports[sender]
     }
 
-    /// Every sender as the others.
+    /// Removes the faults of all senders.
     pub fn clear_ports(&mut self) {
         self.ports.fill(Port::default());
     }
@@ -92,12 +92,12 @@ impl Links {
         random.millionths(self.loss) || random.millionths(self.ports[from].loss) || random.millionths(of_pair)
     }
 
-    /// Time in transit of one message, once it has left its sender.
+    /// Transit time of one message after it left its sender.
     pub(crate) fn draw(&self, from: usize, to: usize, random: &mut Random) -> Micros {
         self.jitter.apply(self.delay(from, to), random) + self.ports[from].delay
     }
 
-    /// How long `bytes` occupy the sender's line.
+    /// Time for which `bytes` occupy the sender's line.
     pub(crate) fn transmission(&self, bytes: usize) -> Micros {
         self.egress.map_or(Micros::ZERO, |rate| Micros((bytes as u64).saturating_mul(1_000_000) / rate.max(1)))
     }
@@ -126,9 +126,9 @@ impl Jitter {
 /// Every node's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskModel {
-    /// From the last byte written until it is durable. Writes overlap in this part, as group commit lets them.
+    /// From the last byte written until it is durable. Syncs overlap, as with group commit.
     pub sync: Micros,
-    /// Bytes per second; writes wait for each other in this part. `None`: no limit.
+    /// Bytes per second. Transfers do not overlap. `None`: no limit.
     pub rate: Option<u64>,
 }
 

@@ -1,10 +1,10 @@
-//! Committees for tests, and bytes that stand in for signatures.
+//! Committees for tests, and bytes that replace signatures.
 
 use corniche_engine::Committee;
 use corniche_types::{Address, B256, Bytes, EngineConfig, FeeRules, Genesis, TimestampMs, ValidatorInfo};
 use std::collections::BTreeMap;
 
-/// A committee of this size under this engine, whose keys are never looked at.
+/// A committee of this size for this engine. Its keys are never used.
 pub fn committee(engine: &str, size: usize) -> Committee {
     let validator = |position: usize| ValidatorInfo {
         consensus_key: B256::with_last_byte(u8::try_from(position).expect("committees are small")),
@@ -16,10 +16,10 @@ pub fn committee(engine: &str, size: usize) -> Committee {
     Committee::from_genesis(&genesis(engine, (0..size).map(validator).collect()))
 }
 
-/// A genesis of these validators with nothing else in it.
+/// A genesis with these validators and default contents.
 pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
     Genesis {
-        // Fixtures of the engines are frozen under this version's committee hash.
+        // The committee hash of this version is part of the engines' fixtures.
         protocol_version: 1,
         upgrades: Vec::new(),
         chain_id: 7,
@@ -39,7 +39,8 @@ pub fn genesis(engine: &str, validators: Vec<ValidatorInfo>) -> Genesis {
     }
 }
 
-/// What `owner` alone makes of `message` for this purpose: a hash that anybody can compute, so it binds inside a test only.
+/// Modelled signature of `owner` on `message` for one purpose. It is a hash that anyone can compute, so it is binding
+/// only in tests.
 pub fn stretch<const N: usize>(purpose: &str, owner: u16, message: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     let mut hasher = blake3::Hasher::new();

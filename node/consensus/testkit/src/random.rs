@@ -1,6 +1,6 @@
-//! All the randomness there is: a function of a seed, the same on every machine.
+//! Deterministic randomness: a function of a seed, equal on every machine.
 
-/// splitmix64.
+/// The generator splitmix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -16,12 +16,12 @@ impl Random {
         mix(self.0)
     }
 
-    /// Less than `bound`, which is above zero.
+    /// Returns a number below `bound`, which must be above 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.draw() % bound
     }
 
-    /// From `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
@@ -42,7 +42,7 @@ impl Random {
         }
     }
 
-    /// `count` of the numbers below `size`, in ascending order.
+    /// Returns `count` distinct numbers below `size`, in ascending order.
     pub fn subset(&mut self, size: usize, count: usize) -> Vec<usize> {
         let mut all: Vec<_> = (0..size).collect();
         self.shuffle(&mut all);
@@ -51,7 +51,7 @@ impl Random {
         all
     }
 
-    /// A stream of its own for one purpose: what is drawn from it, and how much, changes no other stream.
+    /// Creates an independent stream for one purpose. Draws from it do not affect other streams.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         // FNV-1a of the label.

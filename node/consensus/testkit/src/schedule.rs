@@ -1,32 +1,33 @@
-//! Seeded fault schedules: faults first, then everything heals and progress is demanded.
+//! Seeded fault schedules: first faults, then everything heals and must make progress.
 //!
-//! Every fourth seed is crowded instead: f validators that sign several proposals a round, and links that shuffle everything. Where the
-//! engine's kit has doubles of its own, every other seed is a plot: f of those, most often neighbours, so that they lead one view after the other.
+//! Every fourth seed is crowded instead: f validators sign several proposals per round, and links reorder everything.
+//! If the engine's kit has its own doubles, every second seed is a plot: f of those doubles, usually neighbours, so
+//! that they lead consecutive views.
 //!
-//! A run is a function of the kit, its committee's size and the seed. Byzantine validators, those that lost their disks and
-//! those that stay off are together at most f, so every schedule must end well; anybody else may crash, be cut off or slow, as many
-//! at once as chance wants.
+//! A run is a function of the kit, its committee's size and the seed. Byzantine validators, validators that lost their
+//! disks and validators that stay off are together at most f, so every schedule must succeed. Any number of the other
+//! validators may crash, be partitioned or slow at the same time.
 
 use crate::{Arena, DiskModel, Double, Jitter, Kit, Links, Micros, Random};
 use std::{collections::BTreeMap, fmt, rc::Rc};
 
-/// How long faults happen, and how long plots have.
+/// Duration of the faults, of mixed schedules and of plots.
 const TROUBLE: Micros = Micros::from_millis(2_500);
 const PLOTTING: Micros = Micros::from_seconds(6);
-/// From the healing until everything accepted must be delivered everywhere.
+/// Time from the healing until everything accepted must be delivered everywhere.
 pub const PATIENCE: Micros = Micros::from_seconds(60);
 
-/// One in so many seeds makes a crowded schedule.
+/// Every CROWDED-th seed makes a crowded schedule.
 const CROWDED: u64 = 4;
-/// Of an engine with doubles of its own, one in so many seeds makes a plot.
+/// If the engine has its own doubles, one in PLOT seeds makes a plot.
 const PLOT: u64 = 2;
-/// Doubles that sign several proposals a round; most often the worst.
+/// Doubles that sign several proposals per round. The most dangerous one appears twice.
 const SEVERAL: [Double; 4] = [Double::Triplets, Double::Triplets, Double::Twin, Double::Equivocator];
 
-/// How a schedule went well.
+/// Result of a successful schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of the sequence of commits.
+    /// Digest of the sequence of commits.
     pub digest: u64,
     pub commits: u64,
     pub events: u64,
@@ -39,34 +40,34 @@ pub struct Schedule {
     pub seed: u64,
     pub size: usize,
     pub doubles: BTreeMap<usize, Double>,
-    /// These do not come back.
+    /// Validators that do not restart.
     pub dead: Vec<usize>,
     pub links: Links,
     pub disks: DiskModel,
-    /// How long a block stays open, and everybody wants commits: [`Ledger::block_ms`](crate::Ledger).
+    /// Block length, ms; a node with an open block wants commits: [`Ledger::block_ms`](crate::Ledger).
     pub block_ms: u64,
-    /// From the start until everything heals.
+    /// Time from the start until everything heals.
     pub trouble: Micros,
     pub steps: BTreeMap<(Micros, usize), Step>,
 }
 
-/// What happens at one moment.
+/// One scheduled action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Submit(usize),
     Crash(usize),
-    /// With the state of so many commits ago.
+    /// With the state of this many commits ago.
     Restart(usize, u64),
     LoseDisk(usize),
     Partition(Vec<usize>, Vec<usize>),
     Heal,
-    /// In a million.
+    /// Lost messages per million.
     Loss(u32),
     Slow(usize, Micros),
 }
 
 impl Schedule {
-    /// The schedule of this seed for the kit's committee.
+    /// Returns the schedule of this seed for the kit's committee.
     pub fn new(kit: &dyn Kit, seed: u64) -> Self {
         let (size, faulty) = (kit.committee().size(), kit.committee().faulty());
         let own = kit.own_doubles();
@@ -79,7 +80,7 @@ impl Schedule {
         }
     }
 
-    /// The trouble of a mixed schedule, with f doubles of the engine's own kind in it.
+    /// A mixed schedule with f doubles of the engine's own kind.
     fn plot(size: usize, faulty: usize, own: &[&'static str], seed: u64) -> Self {
         let mut random = Random::new(seed).fork("plot");
         let mut order: Vec<_> = (0..size).collect();
@@ -89,12 +90,12 @@ impl Schedule {
             order.rotate_left(random.below(size as u64) as usize);
         }
         let (gang, alive) = order.split_at(faulty);
-        // Every second time all of them do everything that is wrong.
+        // In half of the cases, all members use the last double, which combines all attacks.
         let kinds = if random.once_in(2) { &own[own.len() - 1..] } else { own };
         let doubles = gang.iter().map(|identity| (*identity, Double::Own(kinds[random.below(kinds.len() as u64) as usize])));
         let mut schedule =
             Self { doubles: doubles.collect(), trouble: PLOTTING, ..Self::without_faults(seed, size, &mut random) };
-        // Engines rest when there is nothing to do, and plots with them.
+        // Engines are idle without load, and so are plots.
         (0..random.between(1, 4)).for_each(|_| schedule.add_load(alive, &mut random));
         if random.once_in(2) {
             schedule.add_faults(alive, &mut random);
@@ -102,7 +103,8 @@ impl Schedule {
         schedule
     }
 
-    /// Little but f validators that all sign several blocks a round, and links on which everybody sees another order.
+    /// Almost only f validators that sign several blocks per round, and links that reorder messages differently for
+    /// every validator.
     fn crowded(size: usize, faulty: usize, seed: u64) -> Self {
         let mut random = Random::new(seed).fork("crowded");
         let mut order: Vec<_> = (0..size).collect();
@@ -238,7 +240,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Runs the schedule of one seed. The error says what went wrong and how to see it again.
+/// Runs the schedule of one seed. The error contains the failure and the command that repeats it.
 pub fn run(kit: &Rc<dyn Kit>, seed: u64) -> Result<Outcome, String> {
     let schedule = Schedule::new(&**kit, seed);
     let varied = kit.vary(&mut Random::new(seed).fork("parameters"), schedule.doubles.is_empty());
@@ -248,14 +250,14 @@ pub fn run(kit: &Rc<dyn Kit>, seed: u64) -> Result<Outcome, String> {
     perform(kit, &schedule).map_err(|error| format!("{error}\n{}\n{schedule}", repro(kit.name(), committee.size(), seed)))
 }
 
-/// How to run one schedule again.
+/// The command that repeats one schedule.
 fn repro(name: &str, size: usize, seed: u64) -> String {
     format!(
         "again: CORNICHE_SIZE={size} CORNICHE_SEED={seed} CORNICHE_SCHEDULES=1 cargo test -p corniche-{name} --test suite schedules"
     )
 }
 
-/// Says the seed when an engine panics.
+/// Prints the command that repeats the run when an engine panics.
 struct Announce {
     name: &'static str,
     size: usize,
@@ -282,7 +284,7 @@ fn perform(kit: &Rc<dyn Kit>, schedule: &Schedule) -> Result<Outcome, String> {
     arena.run_until(Micros::START + schedule.trouble)?;
     heal(&mut arena, schedule);
     arena.settle(PATIENCE)?;
-    // And a little more, in which nothing bad may happen either.
+    // No violation may occur shortly afterwards either.
     arena.run_for(Micros::from_millis(300))?;
     let ledger = arena.ledger.borrow();
     let (digest, commits, events) = (ledger.digest(), ledger.log.len() as u64, arena.world.statistics.events);
@@ -300,7 +302,7 @@ fn take(arena: &mut Arena, schedule: &Schedule, step: &Step) {
             arena.lose_disk(*identity);
         }
         Step::Partition(one, other) => {
-            // Both processes of a double go with their identity's group.
+            // All processes of a double belong to their identity's group.
             let with_seconds = |group: &Vec<usize>| {
                 (0..arena.world.size()).filter(|process| group.contains(&arena.world.identity(*process))).collect()
             };
@@ -313,7 +315,7 @@ fn take(arena: &mut Arena, schedule: &Schedule, step: &Step) {
     }
 }
 
-/// Everything but the dead and the Byzantine works from now on; links do not lose any more.
+/// Restarts all validators that are not dead, and removes loss and delays. Late doubles stay late.
 fn heal(arena: &mut Arena, schedule: &Schedule) {
     arena.world.heal();
     arena.world.links.loss = 0;

@@ -1,4 +1,4 @@
-//! An engine alone as a process: its records, its place in the sequence, its users.
+//! One engine as a process, with its records, its position in the sequence, and its users.
 
 use crate::{
     Act, Action, Double, Event, Gang, Kit, Measured, Micros, Process, Random, Setup,
@@ -13,10 +13,10 @@ use std::{
     sync::Arc,
 };
 
-/// Transactions per batch, at most.
+/// Maximum transactions per batch.
 const BATCH: usize = 20;
 
-/// A message on its way: verified once, whoever and however many receive it.
+/// A message in transit. It is verified once, however many processes receive it.
 #[derive(Clone)]
 pub struct Packet(Rc<Sealed>);
 
@@ -34,51 +34,51 @@ impl Packet {
         &self.0.bytes
     }
 
-    /// What `verifier` says; all receivers' verifiers say the same.
+    /// Result of `verifier`, cached: the verifiers of all receivers agree.
     pub fn verified(&self, from: ValidatorIndex, verifier: &dyn Verifier) -> &Result<Verified, String> {
         self.0.verified.get_or_init(|| verifier.verify(from, &self.0.bytes).map_err(|fault| fault.0))
     }
 }
 
-/// What a power cut leaves.
+/// State that survives a power cut.
 #[derive(Clone, Default)]
 pub struct SoloDisk {
     pub records: BTreeMap<Ticket, Bytes>,
     /// The last commit whose state was stored.
     pub position: u64,
-    /// The users' own notes, not the node's: what they submitted here. Users submit again after a restart.
+    /// Transactions submitted here: the notes of the users, not of the node. Users submit again after a restart.
     pub submitted: Vec<TransactionId>,
 }
 
-/// An engine alone. See the module documentation.
+/// Runs one engine as a process.
 pub struct EngineProcess {
     kit: Rc<dyn Kit>,
     me: ValidatorIndex,
     double: Option<Double>,
-    /// That of the run, if this is one of its members.
+    /// The gang of the run, if this process is a member.
     gang: Option<Rc<RefCell<Box<dyn Gang>>>>,
     engine: Box<dyn Measured>,
     verifier: Arc<dyn Verifier>,
     ledger: Rc<RefCell<Ledger>>,
     disk: SoloDisk,
     unsynced: BTreeMap<Ticket, Bytes>,
-    /// Own proposals on disk, to check that nothing else leaves.
+    /// Own proposals on disk, to check that nothing else is sent.
     durable: BTreeSet<VertexId>,
     queue: VecDeque<TransactionId>,
     wants: bool,
     random: Random,
     actions: VecDeque<Action<Packet>>,
-    /// The most the engine ever held.
+    /// Maximum footprint of the engine so far.
     pub most_held: usize,
 }
 
-/// What a process is started from.
+/// Arguments of [`EngineProcess::start`].
 pub struct Solo {
     pub kit: Rc<dyn Kit>,
     pub ledger: Rc<RefCell<Ledger>>,
     pub me: usize,
     pub double: Option<Double>,
-    /// That of the run.
+    /// The gang of the run.
     pub gang: Option<Rc<RefCell<Box<dyn Gang>>>>,
 }
 
@@ -115,24 +115,24 @@ impl EngineProcess {
         process
     }
 
-    /// The last delivered commit.
+    /// Last delivered commit.
     pub fn position(&self) -> u64 {
         self.disk.position
     }
 
-    /// Records on disk.
+    /// Number of records on disk.
     pub fn records(&self) -> usize {
         self.disk.records.len()
     }
 
-    /// For people who look into a failure.
+    /// Debug output for failed runs.
     pub fn describe(&self) -> String {
         let (queue, held, deadline) = (&self.queue, self.engine.footprint(), self.engine.deadline());
         let inside = self.engine.describe();
         format!("at commit {}, queue {queue:?}, holds {held}, deadline {deadline:?} {inside}", self.disk.position)
     }
 
-    /// A user hands in a transaction.
+    /// Submits a user's transaction.
     pub fn submit(&mut self, now: Micros, id: TransactionId) {
         let owed = self.standing() == Standing::Correct;
         self.ledger.borrow_mut().accepted(id, owed);
@@ -141,7 +141,7 @@ impl EngineProcess {
         self.drain(now);
     }
 
-    /// Others executed everything up to this commit.
+    /// Reports that other validators executed everything up to this commit.
     pub fn certified(&mut self, now: Micros, commit: u64) {
         let commit = CommitIndex(commit.min(self.disk.position));
         self.input(now, Input::Certified(commit));
@@ -161,7 +161,7 @@ impl EngineProcess {
             while let Some(output) = self.engine.poll() {
                 self.perform(now, output);
             }
-            // As a node does: an open block needs later commits, so an engine that asks gets an empty batch.
+            // Same as in a node: an open block needs later commits, so an engine that asks gets an empty batch.
             if !self.wants || self.queue.is_empty() && !self.ledger.borrow().is_open(self.disk.position) {
                 break;
             }
@@ -238,7 +238,7 @@ impl EngineProcess {
         }
     }
 
-    /// The gang's turn, if this is a member.
+    /// Lets the gang act, if this process is a member.
     fn act<R>(&mut self, now: Micros, turn: impl FnOnce(&mut dyn Gang, &mut Act<'_>) -> R) -> Option<R> {
         let gang = self.gang.clone()?;
         let mut act = Act::new(self.me.as_usize(), now, &mut self.random);
@@ -307,7 +307,7 @@ impl Process for EngineProcess {
         self.engine.deadline().map(Micros::from_timestamp)
     }
 
-    /// Of what was not synced, some of the first records may have reached the disk all the same.
+    /// Some of the oldest unsynced records may have reached the disk anyway.
     fn power_off(mut self) -> SoloDisk {
         let survivors = self.random.below(self.unsynced.len() as u64 + 1) as usize;
         let survivors: Vec<_> = self.unsynced.into_iter().take(survivors).collect();

@@ -1,4 +1,4 @@
-//! What every engine must pass. [`suite!`](crate::suite!) makes one test of each.
+//! The tests that every engine must pass. [`suite!`](crate::suite!) makes one test of each.
 
 use crate::{
     Arena, DiskModel, Double, Jitter, Kit, Links, Micros,
@@ -7,17 +7,18 @@ use crate::{
 };
 use std::{collections::BTreeMap, rc::Rc};
 
-/// Makes an engine's kit for a committee of this size.
+/// Function that makes an engine's kit for a committee of this size.
 pub type Make = fn(usize) -> Rc<dyn Kit>;
 
 const LIMIT: Micros = Micros::from_seconds(30);
-/// Sizes of schedules.
+/// Committee sizes of the schedules.
 const SIZES: [usize; 3] = [4, 7, 10];
 
-/// The whole suite as tests; takes a function from a committee's size to the kit.
+/// Declares the whole suite as tests. The argument is a function from a committee's size to the kit.
 ///
-/// `schedules` runs `CORNICHE_SCHEDULES` (240) seeds from `CORNICHE_SEED` (1) on, dealt to committees of 4, 7 and 10, or
-/// of `CORNICHE_SIZE` only. The defaults are fixed, so that CI repeats itself; `make soak` sets all of them afresh and prints them.
+/// `schedules` runs `CORNICHE_SCHEDULES` (240) seeds, starting at `CORNICHE_SEED` (1). Committees have 4, 7 and 10
+/// validators in turn, or `CORNICHE_SIZE` if it is set. The defaults are fixed, so that CI is reproducible. `make soak`
+/// chooses new values and prints them.
 #[macro_export]
 macro_rules! suite {
     ($make:expr) => {
@@ -44,7 +45,7 @@ fn arena(kit: Rc<dyn Kit>, doubles: &[(usize, Double)], seed: u64) -> Arena {
     Arena::new(kit, doubles.iter().copied().collect::<BTreeMap<_, _>>(), links(size), disks, seed)
 }
 
-/// Users of all running validators, for a while.
+/// All running validators get one transaction per round, for `rounds` rounds of 100 ms.
 fn load(arena: &mut Arena, rounds: usize) -> Result<(), String> {
     for _ in 0..rounds {
         let running: Vec<_> = arena.running().collect();
@@ -99,7 +100,7 @@ pub fn a_partition_that_heals(make: Make) -> Result<(), String> {
     arena.settle(LIMIT)
 }
 
-/// Everybody loses power at once, several times, and starts from what was on disk, with states of different ages.
+/// All validators lose power at once, several times, and restart from their disks, with states of different ages.
 pub fn unclean_restart(make: Make) -> Result<(), String> {
     for seed in 0..10 {
         let mut arena = arena(make(4), &[], 500 + seed);
@@ -120,7 +121,7 @@ pub fn late_joiner(make: Make) -> Result<(), String> {
     (1..4).for_each(|identity| arena.restart(identity, 0));
     load(&mut arena, 150)?;
     arena.settle(LIMIT)?;
-    // More than the others still have may be missing: the joiner follows to a certified commit first.
+    // The joiner may need commits that the others no longer keep, so it first follows to a certified commit.
     expect(arena.lose_disk(0), "there is a certified commit")?;
     arena.restart(0, 0);
     load(&mut arena, 5)?;
@@ -159,8 +160,8 @@ pub fn same_seed_twice(make: Make) -> Result<(), String> {
     Ok(())
 }
 
-/// A test of the checker: with one Byzantine validator too many, two halves of a network that each have a process of every one of
-/// them commit different things, and it must be noticed.
+/// Tests the checker with f + 1 Byzantine validators. The network is split into two halves, each with one process of
+/// every Byzantine validator. The halves commit different things, and the ledger must detect it.
 pub fn too_many_twins_are_caught(make: Make) -> Result<(), String> {
     for size in [4, 7] {
         let kit = make(size);
@@ -195,13 +196,14 @@ pub fn schedules(make: Make) -> Result<(), String> {
     Ok(())
 }
 
-/// Schedules, by size and seed, that the fixed ones of `schedules` leave out and that once ended badly, or catch a planted bug.
+/// Regression schedules, by size and seed, outside the fixed range of `schedules`: they failed once, or catch a planted
+/// bug.
 pub fn kept(make: Make, kept: &[(usize, u64)]) -> Result<(), String> {
     kept.iter().try_for_each(|(size, seed)| schedule::run(&make(*size), *seed).map(drop))
 }
 
 fn number(name: &str) -> Option<u64> {
-    #[allow(clippy::disallowed_methods)] // Which seeds run changes nothing in any of them.
+    #[allow(clippy::disallowed_methods)] // The choice of seeds does not affect any single run.
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text}, not a number")))
 }

@@ -6,13 +6,13 @@ use std::{
     ops::{Add, AddAssign, Sub},
 };
 
-/// A point in virtual time, or a length of it, in microseconds. A world starts at [`Micros::START`].
+/// A point in virtual time or a duration, in microseconds. A world starts at [`Micros::START`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub u64);
 
 impl Micros {
     pub const ZERO: Self = Self(0);
-    /// When worlds begin: one second, so that "a moment before" exists.
+    /// Start of worlds: one second, so that times before the start can be represented.
     pub const START: Self = Self(1_000_000);
     /// Later than anything.
     pub const NEVER: Self = Self(u64::MAX);
@@ -25,19 +25,19 @@ impl Micros {
         Self(seconds.saturating_mul(1_000_000))
     }
 
-    /// As engines count; rounded down.
+    /// Converts to the engines' milliseconds, rounded down.
     pub const fn timestamp(self) -> TimestampMs {
         TimestampMs(self.0 / 1_000)
     }
 
-    /// The moment an engine means.
+    /// Converts from the engines' milliseconds.
     pub const fn from_timestamp(timestamp: TimestampMs) -> Self {
         Self::from_millis(timestamp.0)
     }
 
-    /// `parts` millionths of it.
+    /// Returns `parts` millionths of the duration.
     pub const fn millionths(self, parts: u32) -> Self {
-        // Lengths of time in a world are below 2^44 µs, half a year.
+        // Durations in a world are below 2^44 µs (half a year).
         Self(self.0.saturating_mul(parts as u64) / 1_000_000)
     }
 }
@@ -55,7 +55,7 @@ impl AddAssign for Micros {
     }
 }
 
-/// Never below zero.
+/// Saturates at zero.
 impl Sub for Micros {
     type Output = Self;
     fn sub(self, other: Self) -> Self {

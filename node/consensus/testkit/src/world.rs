@@ -1,9 +1,10 @@
-//! Virtual time: one queue of events, and everything that happens between nodes.
+//! Virtual time: one event queue, and all interaction between nodes.
 //!
-//! A *process* is a running program; its *identity* is the validator it plays. They are the same number except for Byzantine
-//! doubles, where two processes share one identity. Faults and access are by process, messages by identity.
+//! A *process* is a running program; its *identity* is the validator it plays. Both are the same number, except for
+//! Byzantine doubles: several processes share one identity. Faults and access refer to processes, messages to
+//! identities.
 //!
-//! What happens at one instant happens in the order in which it was caused, so a run is a function of the processes, the
+//! Events of one instant happen in the order in which they were caused. So a run is a function of the processes, the
 //! settings and the seed.
 
 use crate::{Action, Adversary, DiskModel, Event, Fate, Links, Micros, Process, Random, adversary::View};
@@ -13,28 +14,28 @@ use std::{
     mem,
 };
 
-/// Starts a process: `(process, its disk, now, a seed)`.
+/// Starts a process from `(process, its disk, now, a seed)`.
 pub type Start<P> = Box<dyn FnMut(usize, <P as Process>::Disk, Micros, u64) -> P>;
 
-/// A process that asks for its deadline again and again without time passing is broken.
+/// Limit of alarms without progress of time. A process that exceeds it is broken.
 const MAX_ALARMS_AT_ONCE: u32 = 1_000;
 
-/// Nodes, links, disks and time. See the module documentation.
+/// Nodes, links, disks and time.
 pub struct World<P: Process> {
     now: Micros,
     queue: BinaryHeap<Reverse<Entry<P::Message>>>,
     /// Breaks ties between events of one instant.
     sequence: u64,
     nodes: Vec<Node<P>>,
-    /// The processes of each identity.
+    /// Processes of each identity.
     players: Vec<Vec<usize>>,
     pub links: Links,
     pub disks: DiskModel,
     adversary: Option<Box<dyn Adversary<P::Message>>>,
     held: BTreeMap<(usize, u64), Vec<Happening<P::Message>>>,
-    /// By ordered pair of processes.
+    /// Indexed by ordered pair of processes.
     pairs: Vec<Pair>,
-    /// Connected processes of an identity, by process and identity.
+    /// Number of connected processes of each identity, indexed by process and identity.
     connected: Vec<u8>,
     start: Start<P>,
     starts: Random,
@@ -42,32 +43,32 @@ pub struct World<P: Process> {
     pub statistics: Statistics,
 }
 
-/// Counted since the beginning.
+/// Counters since the start of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Everything taken from the queue.
+    /// All events taken from the queue.
     pub events: u64,
-    /// Sent, once per recipient, whether or not they arrive.
+    /// Sent messages, counted once per recipient, even if they are lost.
     pub messages: u64,
     pub bytes: u64,
     pub delivered: u64,
-    /// Sent without a connection, lost on a link, or on their way when a connection broke.
+    /// Sent without a connection, lost on a link, or in transit when a connection broke.
     pub lost: u64,
 }
 
 struct Node<P: Process> {
     identity: usize,
     process: Option<P>,
-    /// While the power is off.
+    /// Present while the power is off.
     disk: Option<P::Disk>,
-    /// Raised whenever the power goes on or off; events of earlier lives are void.
+    /// Incremented whenever the power goes on or off. Events of earlier lives are ignored.
     life: u32,
     /// Processes of different groups are not connected.
     group: u32,
     busy_until: Micros,
-    /// What came while the node was busy.
+    /// Events that arrived while the node was busy.
     inbox: VecDeque<Event<P::Message>>,
-    /// When the queue holds an alarm for its deadline.
+    /// Time of the alarm that the queue holds for its deadline.
     alarm: Option<Micros>,
     alarms_at_once: (Micros, u32),
     disk_free: Micros,
@@ -76,11 +77,11 @@ struct Node<P: Process> {
 
 #[derive(Clone, Copy, Default)]
 struct Pair {
-    /// Odd while connected; raised whenever a connection is made or broken.
+    /// Odd while connected; incremented whenever a connection is made or broken.
     connection: u32,
     /// Never connected.
     separated: bool,
-    /// When the last message in order arrives.
+    /// Arrival time of the last message that keeps the order.
     last_arrival: Micros,
 }
 
@@ -134,7 +135,7 @@ impl<M> Ord for Entry<M> {
 }
 
 impl<P: Process> World<P> {
-    /// One process per validator, all powered off with empty disks: [`World::start_all`].
+    /// One process per validator, all powered off with empty disks until [`World::start_all`].
     pub fn new(links: Links, disks: DiskModel, seed: u64, start: Start<P>) -> Self {
         let size = links.size();
         Self::with_players((0..size).collect(), links, disks, seed, start)
@@ -168,7 +169,7 @@ impl<P: Process> World<P> {
         self.now
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     pub fn size(&self) -> usize {
         self.nodes.len()
     }
@@ -181,7 +182,7 @@ impl<P: Process> World<P> {
         self.nodes[process].process.is_some()
     }
 
-    /// Whether two processes can hear each other now.
+    /// Returns true if two processes are connected now.
     pub fn is_connected(&self, one: usize, other: usize) -> bool {
         self.pairs[self.pair(one, other)].connection % 2 == 1
     }
@@ -191,12 +192,12 @@ impl<P: Process> World<P> {
         self.nodes[process].process.as_ref()
     }
 
-    /// What is left while the power is off; `None` while it is on.
+    /// Disk of a process while the power is off; `None` while it is on.
     pub fn disk(&mut self, process: usize) -> Option<&mut P::Disk> {
         self.nodes[process].disk.as_mut()
     }
 
-    /// Does something to a running process, then takes what it wants done. `None` while the power is off.
+    /// Changes a running process, then takes its actions. `None` while the power is off.
     pub fn with<R>(&mut self, process: usize, change: impl FnOnce(&mut P) -> R) -> Option<R> {
         let result = self.nodes[process].process.as_mut().map(change)?;
         self.drain(process);
@@ -213,7 +214,7 @@ impl<P: Process> World<P> {
         (0..self.nodes.len()).for_each(|process| self.restart(process));
     }
 
-    /// Power on, with what is on the disk. Nothing happens to a running process.
+    /// Powers a process on, with the contents of its disk. Does nothing to a running process.
     pub fn restart(&mut self, process: usize) {
         let now = self.now;
         let node = &mut self.nodes[process];
@@ -226,7 +227,7 @@ impl<P: Process> World<P> {
         self.reconnect(process);
     }
 
-    /// Power off, at once.
+    /// Powers a process off immediately.
     pub fn crash(&mut self, process: usize) {
         let Some(running) = self.nodes[process].process.take() else { return };
         self.nodes[process].disk = Some(running.power_off());
@@ -235,13 +236,13 @@ impl<P: Process> World<P> {
         self.reconnect(process);
     }
 
-    /// Power off, and nothing is left.
+    /// Powers a process off and erases its disk.
     pub fn lose_disk(&mut self, process: usize) {
         self.crash(process);
         self.nodes[process].disk = Some(P::Disk::default());
     }
 
-    /// Only processes of the same group stay connected; those not named are group 0.
+    /// Keeps connections only within a group. Processes that are not listed join group 0.
     pub fn partition(&mut self, groups: &[Vec<usize>]) {
         self.nodes.iter_mut().for_each(|node| node.group = 0);
         for (number, group) in (0u32..).zip(groups) {
@@ -254,7 +255,7 @@ impl<P: Process> World<P> {
         self.partition(&[]);
     }
 
-    /// Two processes are never connected from now on, in whatever group.
+    /// Disconnects two processes for good, independently of their groups.
     pub fn separate(&mut self, one: usize, other: usize) {
         for pair in [self.pair(one, other), self.pair(other, one)] {
             self.pairs[pair].separated = true;
@@ -262,7 +263,7 @@ impl<P: Process> World<P> {
         self.reconnect(one);
     }
 
-    /// Lets everything happen up to `end`, which is the time afterwards.
+    /// Processes all events up to `end`; the time is then `end`.
     pub fn run_until(&mut self, end: Micros) {
         while self.queue.peek().is_some_and(|Reverse(entry)| entry.at <= end) {
             self.step();
@@ -274,7 +275,7 @@ impl<P: Process> World<P> {
         self.run_until(self.now + time);
     }
 
-    /// Until `done`, asked after every event, or until `end`; whether it was `done`.
+    /// Runs until `done`, which is called after every event, or until `end`. Returns the last result of `done`.
     pub fn run_until_done(&mut self, end: Micros, mut done: impl FnMut(&Self) -> bool) -> bool {
         while !done(self) {
             if self.queue.peek().is_none_or(|Reverse(entry)| entry.at > end) {
@@ -286,7 +287,7 @@ impl<P: Process> World<P> {
         true
     }
 
-    /// The next event; false when there is none.
+    /// Processes the next event. Returns false if the queue is empty.
     pub fn step(&mut self) -> bool {
         let Some(Reverse(Entry { at, happening, .. })) = self.queue.pop() else { return false };
         self.now = at;
@@ -312,7 +313,7 @@ impl<P: Process> World<P> {
         true
     }
 
-    /// To the process now, or when it has time.
+    /// Delivers an event now, or when the process is free.
     fn offer(&mut self, process: usize, event: Event<P::Message>) {
         let node = &mut self.nodes[process];
         if node.busy_until <= self.now && node.inbox.is_empty() {
@@ -385,7 +386,7 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// A message enters the network.
+    /// Puts a message into the network.
     fn transmit(&mut self, from: usize, to: usize, leaves: Micros, message: &P::Message) {
         let (sender, receiver) = (self.nodes[from].identity, self.nodes[to].identity);
         let fate = self.ask_adversary(sender, receiver, message);
@@ -435,7 +436,7 @@ impl<P: Process> World<P> {
         fate
     }
 
-    /// One alarm in the queue per node, at or before its deadline; it is looked at again when it goes off.
+    /// Keeps one alarm per node in the queue, at or before its deadline. It is checked again when it fires.
     fn set_alarm(&mut self, process: usize) {
         let node = &mut self.nodes[process];
         let Some(deadline) = node.process.as_ref().and_then(Process::deadline) else { return };
@@ -464,7 +465,7 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// Makes or breaks the connections of one process, as power and groups say.
+    /// Makes or breaks the connections of one process, by power and groups.
     fn reconnect(&mut self, process: usize) {
         for other in 0..self.nodes.len() {
             let pair = self.pair(process, other);
@@ -486,7 +487,8 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// `process` notices that it is, or is no longer, connected to one more player of `other`'s identity.
+    /// Updates the connection count of `process` to the identity of `other`, and notifies `process` if the peer came up
+    /// or went down.
     fn notice(&mut self, process: usize, other: usize, up: bool) {
         let identity = self.nodes[other].identity;
         let count = &mut self.connected[process * self.players.len() + identity];

@@ -1,15 +1,15 @@
-//! What a world promises to the processes in it.
+//! Tests the guarantees of a world to its processes.
 
 use corniche_testkit::{Action, DiskModel, Event, Links, Micros, Process, World};
 use std::collections::VecDeque;
 
-/// Notes what happens to it and does what it is told.
+/// Records its events and runs the actions that a test queues.
 #[derive(Default)]
 struct Scribe {
     seen: Vec<(u64, String)>,
     todo: VecDeque<Action<u32>>,
     deadline: Option<Micros>,
-    /// Takes this long over every message.
+    /// Processing time per message.
     slow: Micros,
     disk: Vec<u64>,
 }

@@ -1,32 +1,33 @@
-//! What the programs that measure share: how much to run, runs that must pass, words for results.
+//! Shared parts of the measuring programs: amount of work, runs that must pass, wording of results.
 
 #![allow(dead_code)] // Each program uses its part.
 
 use corniche_simulator::{Probe, Report, Scenario, Verdict, simulate_with};
 use std::time::Instant;
 
-/// Nothing takes time but a message: one of 50 ms.
+/// Only messages take time: 50 ms each.
 pub const LOCK_STEP: &str = include_str!("../../tests/fixtures/lock-step.toml");
-/// The Mahi-Mahi thesis' five regions.
+/// The five regions of the Mahi-Mahi thesis.
 pub const FIVE_REGIONS: &str = include_str!("../../../../testnet/scenarios/wan.toml");
 
-/// A section's name and what prints it.
+/// Name of a section, and the function that prints it.
 pub type Section = (&'static str, fn(&Effort));
 
-/// How much to run.
+/// Amount of work.
 pub struct Effort {
     pub full: bool,
     pub seeds: u64,
 }
 
 impl Effort {
-    /// Virtual seconds of a run, or another amount.
+    /// Virtual seconds of a run, or another amount: the quick or the full one.
     pub fn seconds(&self, quick: u64, full: u64) -> u64 {
         if self.full { full } else { quick }
     }
 }
 
-/// Runs the sections that the command line names, or the first `usual` of them. Words: `quick`, `full`, `seeds=N`, sections.
+/// Runs the sections named on the command line, or by default the first `usual` of them. Arguments: `quick`, `full`,
+/// `seeds=N`, sections.
 pub fn run_sections(sections: &[Section], usual: usize) {
     let mut effort = Effort { full: true, seeds: 1 };
     let mut chosen = Vec::new();
@@ -56,14 +57,14 @@ pub fn run_sections(sections: &[Section], usual: usize) {
     }
 }
 
-/// Runs a scenario. A run that broke a promise or lost a transaction is no measurement, and panics.
+/// Runs a scenario. Panics if the run violated a guarantee or lost a transaction: it is then no valid measurement.
 pub fn measured(scenario: &Scenario, seed: u64, probe: Probe) -> Report {
     let report = simulate_with(scenario, seed, None, probe).expect("the scenario is complete");
     assert_eq!(report.verdict, Verdict::Pass, "{}\n{:#?}", report.text(), report.violations);
     report
 }
 
-/// Whether a measurement is where it should be, in a word.
+/// Verdict on a measurement, as one word.
 pub fn verdict(holds: bool) -> &'static str {
     if holds { "holds" } else { "**missed**" }
 }

@@ -1,4 +1,5 @@
-//! What a blip leaves behind: E6, a leader fails; E7, the network falls in two. Both engines in the same scenario, and a plot of each.
+//! Aftermath of a blip: E6, a leader fails; E7, the network splits in two. Both engines in the same scenario, with a
+//! plot of each.
 
 use crate::{
     common::{Effort, measured, verdict},
@@ -9,30 +10,30 @@ use corniche_engine::TraceEvent;
 use corniche_simulator::{Micros, Probe, Report, Sample, scenario::Fault};
 use std::{cell::Cell, path::Path, rc::Rc};
 
-/// Where plots go.
+/// Directory of the plots.
 const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/images");
-/// The fault begins here, ms. What came before is normal, after the first seconds.
+/// Start of the fault, ms. Everything between `NORMAL_FROM_MS` and the fault is normal.
 const AT_MS: u64 = 10_000;
 const NORMAL_FROM_MS: u64 = 4_000;
-/// A latency that is so much above the slowest normal one is not normal any more.
+/// A latency is not normal if it exceeds the slowest normal one by this factor.
 const TOLERANCE: f64 = 1.25;
-/// One way over the longest link, with jitter, ms.
+/// One-way delay of the longest link, with jitter, ms.
 const LONGEST_MS: f64 = 32.0 * 1.05;
-/// An ordinary slot over the longest links: a car reaches its leader, and may have to wait for the next one; PREPARE, PREP-VOTE, CONFIRM,
-/// CONFIRM-ACK, COMMIT.
+/// Message delays of an ordinary slot over the longest links: a car reaches its leader, and may have to wait for the
+/// next slot; then PREPARE, PREP-VOTE, CONFIRM, CONFIRM-ACK, COMMIT.
 const SLOT_DELAYS: f64 = 7.0;
 
 struct Case {
     file: &'static str,
     title: &'static str,
     nodes: usize,
-    /// Transactions per second, quick and full.
+    /// Transactions per second: quick, full.
     rates: [f64; 2],
     fault: What,
-    /// Of Autobahn.
+    /// View timeout of Autobahn.
     view_timeout_ms: u64,
     seconds: u64,
-    /// Of the plot, seconds.
+    /// Time window of the plot, seconds.
     window: (f64, f64),
 }
 
@@ -42,11 +43,11 @@ struct What {
 }
 
 enum Kind {
-    /// Nobody hears these, and they hear nobody.
+    /// These nodes are disconnected from all others.
     CutOff(&'static [usize]),
-    /// Their power fails; they start again with what is on their disks.
+    /// These nodes lose power and restart with the contents of their disks.
     Crash(&'static [usize]),
-    /// Nobody is a quorum.
+    /// The network splits so that no part is a quorum.
     Split,
 }
 
@@ -98,7 +99,8 @@ const CASES: [Case; 5] = [
         file: "partition",
         title: "E7: 2 + 2 of four validators do not hear each other for 20 s; 6,000 transactions/s",
         nodes: 4,
-        // What waits has to fit into a validator's pool of 32,768 transactions: the paper's 15,000 would be refused.
+        // Waiting transactions must fit into a validator's pool of 32,768: the paper's 15,000 per second would be
+        // rejected.
         rates: [1_000.0, 6_000.0],
         fault: What { for_ms: 20_000, kind: Kind::Split },
         view_timeout_ms: 1_000,
@@ -124,11 +126,11 @@ pub fn tables(effort: &Effort) {
     println!();
 }
 
-/// What one engine did.
+/// Result of one engine.
 struct Run {
     engine: Engine,
     report: Report,
-    /// When the network was whole again, or a correct leader proposed after the views that failed, ms.
+    /// Time at which the network was whole again, or a correct leader proposed after the failed views, ms.
     over_ms: u64,
 }
 
@@ -142,8 +144,8 @@ impl Case {
         if engine == Engine::Autobahn {
             setting = setting.parameter("view_timeout_ms", self.view_timeout_ms);
         }
-        // Clients trust their validator: what waits there is submitted again only after everything that is looked at; so is what died
-        // with it, which nobody counts.
+        // Clients trust their validator: transactions that wait there are resubmitted only after the measured window,
+        // and so are those lost in a crash, which do not count.
         setting.0.load.patience_us = if matches!(self.fault.kind, Kind::Crash(_)) { 15_000_000 } else { 60_000_000 };
         let end_ms = AT_MS + self.fault.for_ms;
         let (at_us, until_us) = (AT_MS * 1_000, end_ms * 1_000);
@@ -156,7 +158,7 @@ impl Case {
             Kind::Split => split(&[0, 1]),
             Kind::Crash(nodes) => Fault::Crash { at_us, nodes: nodes.to_vec(), restart_at_us: Some(until_us) },
         });
-        // A view that ends as the fault does belongs to it; those that fail later are what it leaves behind.
+        // A view that ends together with the fault belongs to it; later failing views are its aftermath.
         let latest_ms = end_ms + (SLOT_DELAYS * LONGEST_MS) as u64;
         let over_ms = Rc::new(Cell::new(end_ms));
         let heard = over_ms.clone();
@@ -174,7 +176,7 @@ impl Case {
         Run { engine, report, over_ms: over_ms.get() }
     }
 
-    /// Whether this client's validator was there all the time.
+    /// Returns true if this client's validator was up all the time.
     fn counts(&self, sample: &Sample) -> bool {
         match self.fault.kind {
             Kind::CutOff(nodes) | Kind::Crash(nodes) => !nodes.contains(&sample.client),
@@ -213,15 +215,15 @@ impl Case {
     }
 }
 
-/// What is left when the blip is over, ms.
+/// Aftermath of the blip, ms.
 struct Hangover {
     /// Slowest transaction before the blip.
     normal: f64,
-    /// Slowest of all.
+    /// Slowest transaction of the run.
     worst: f64,
-    /// Until everything is committed that was submitted before the end.
+    /// Time until everything submitted before the end of the blip is committed.
     backlog: f64,
-    /// Until the last submission that took longer than normal.
+    /// Time until the last submission that took longer than normal.
     slow: f64,
 }
 
@@ -232,7 +234,7 @@ impl Run {
             let within = samples().filter(|it| (from_ms * 1_000..until_ms * 1_000).contains(&it.submitted_us));
             within.map(|it| it.latency_us).max().unwrap_or(0) as f64 / 1_000.0
         };
-        // Those of the last second before the fault are caught by it.
+        // Transactions of the last second before the fault are affected by it.
         let (normal, worst) = (slowest(NORMAL_FROM_MS, AT_MS - 1_000), slowest(0, u64::MAX / 1_000));
         let over_us = self.over_ms * 1_000;
         let before = samples().filter(|it| it.submitted_us < over_us).map(|it| it.submitted_us + it.latency_us);
@@ -244,7 +246,7 @@ impl Run {
 
     fn print(&self, case: &Case, effort: &Effort) {
         let Hangover { normal, worst, backlog, slow } = self.hangover(case);
-        // The bar is Autobahn's.
+        // The bar applies to Autobahn only.
         let (bar, holds) = match self.engine {
             Engine::Autobahn => {
                 let bar = case.bar_ms(case.rate(effort));
@@ -262,7 +264,7 @@ impl Run {
 }
 
 impl Case {
-    /// One slot and transfer: what the other half has to be told, over one validator's line.
+    /// One slot and the transfer of the other half's data over one validator's line.
     fn bar_ms(&self, rate: f64) -> f64 {
         let transfer_ms = match self.fault.kind {
             Kind::CutOff(_) | Kind::Crash(_) => 0.0,
@@ -276,7 +278,7 @@ impl Case {
 mod tests {
     use super::*;
 
-    /// Autobahn, in small: what is committed late, and the bar.
+    /// Autobahn at small size: the late commits and the bar.
     fn no_hangover(file: &str) {
         let effort = Effort { full: false, seeds: 1 };
         let case = CASES.iter().find(|case| case.file == file).expect("the case is there");

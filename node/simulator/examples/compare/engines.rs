@@ -1,4 +1,4 @@
-//! Both engines in the same scenarios: how long a transaction takes, and what it costs.
+//! Both engines in the same scenarios: latency and cost of a transaction.
 
 use crate::{
     common::Effort,
@@ -10,27 +10,27 @@ use corniche_simulator::{
 };
 
 const NODES: usize = 10;
-/// f of ten, each in a region of its own.
+/// f of ten, each in its own region.
 const CRASHED: [usize; 3] = [2, 5, 8];
-/// Whose link is slow.
+/// Node with the slow link.
 const SLOW: usize = 3;
 const SLOW_US: u64 = 250_000;
-/// How long the asynchronous adversary holds messages back: longer than a first view of Autobahn.
+/// Time for which the asynchronous adversary holds messages back, µs: longer than a first view of Autobahn.
 const HELD_US: u64 = 2_000_000;
-/// What was submitted from then on is measured: the first seconds find their pace.
+/// Only later submissions are measured, because the first seconds are a start-up phase.
 const FROM_US: u64 = 4_000_000;
 const SPLIT_AT_US: u64 = 5_000_000;
 const HEALED_US: u64 = 15_000_000;
-/// One way on the links of one delay, µs.
+/// One-way delay of all links, µs.
 const DELAY_US: f64 = 50_000.0;
 
-/// What is wrong with a network.
+/// One fault scenario.
 struct Case {
     name: &'static str,
     harm: fn(Setting) -> Setting,
-    /// Whose clients do not count.
+    /// Nodes whose clients do not count.
     without: &'static [usize],
-    /// What was submitted in this time, µs; to the end when there is none.
+    /// Only transactions submitted in this time count, µs.
     window: (u64, u64),
 }
 
@@ -78,7 +78,7 @@ fn slow_link(setting: Setting) -> Setting {
 
 fn split(mut setting: Setting) -> Setting {
     setting.0.load.patience_us = 60_000_000;
-    // Every other validator: half of each region.
+    // Groups by parity: half of each region.
     let groups = vec![(0..NODES).filter(|node| node % 2 == 0).collect(), (0..NODES).filter(|node| node % 2 == 1).collect()];
     setting.fault(Fault::Partition { at_us: SPLIT_AT_US, until_us: HEALED_US, groups })
 }
@@ -117,7 +117,7 @@ pub fn latencies(effort: &Effort) {
     println!();
 }
 
-/// From the network's being whole to the last commit of what was submitted before, µs.
+/// Time from the healing of the network to the last commit of transactions submitted before, µs.
 fn recovery_us(report: &Report) -> f64 {
     let before = report.transactions.iter().filter(|it| it.submitted_us < HEALED_US).map(|it| it.submitted_us + it.latency_us);
     before.max().unwrap_or(0).saturating_sub(HEALED_US) as f64

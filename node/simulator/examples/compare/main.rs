@@ -1,9 +1,10 @@
-//! Both engines in the same networks, and Autobahn beside its paper (§6): Markdown for the documentation on standard output.
+//! Both engines in the same networks, and Autobahn compared with its paper (§6). Prints Markdown for the documentation.
 //!
 //! ```text
 //! cargo run -p corniche-simulator --example compare -- [quick|full] [model|…]… [seeds=N]
 //! ```
-//! `quick` takes a minute and is rough; `full`, the default, makes the tables of the documentation and draws the plots of docs/images.
+//! `quick` takes a minute and is rough; `full`, the default, makes the tables of the documentation and draws the plots
+//! of docs/images.
 
 #![allow(clippy::print_stdout)] // The tables are the result.
 

@@ -1,18 +1,18 @@
-//! Autobahn's paper (§6.1): what the fast path and optimistic tips are worth (E2, E3), and that committees may grow (E4).
+//! Autobahn's paper (§6.1): the value of the fast path and of optimistic tips (E2, E3), and growing committees (E4).
 
 use crate::{
     common::{Effort, verdict},
     setting::{Engine, Setting, alone, mean_ms},
 };
 
-/// What is on.
+/// Enabled features.
 #[derive(Clone, Copy)]
 struct Mode {
     name: &'static str,
     fast: bool,
     optimistic: bool,
     all_to_all: bool,
-    /// The specification's §5.2, ms, as far as it has it.
+    /// Value in §5.2 of the specification, ms, if it has one.
     written_ms: f64,
 }
 
@@ -26,7 +26,8 @@ const MODES: [Mode; 6] = [
 ];
 
 const BAR: f64 = 0.10;
-/// Enough that no lane of twenty ever waits for a transaction: a car leaves whenever the one before is certified.
+/// High enough that no lane of twenty ever waits for a transaction: a car is sent whenever the previous one is
+/// certified.
 const E4_RATE: f64 = 3_000.0;
 
 const E4_NODES: [usize; 3] = [4, 12, 20];
@@ -41,12 +42,12 @@ impl Mode {
             .parameter("all_to_all", self.all_to_all.into())
     }
 
-    /// Each transaction alone in the network. Mean, ms.
+    /// Mean latency if each transaction is alone in the network, ms.
     fn alone(self, nodes: usize) -> f64 {
         alone(&self.apply(Setting::four_regions(Engine::Autobahn, nodes)).frictionless(), nodes)
     }
 
-    /// Under load, as the engine comes. Mean, ms.
+    /// Mean latency under load with the engine's defaults, ms.
     fn loaded(self, effort: &Effort, nodes: usize, rate: f64, setting: fn(Setting) -> Setting) -> f64 {
         let seconds = effort.seconds(5, 30);
         let setting = setting(self.apply(Setting::four_regions(Engine::Autobahn, nodes))).rate(rate).seconds(seconds);
@@ -89,7 +90,7 @@ pub fn table(effort: &Effort) {
     println!();
 }
 
-/// Largest to smallest.
+/// Ratio of the largest to the smallest value.
 fn spread(values: [f64; 3]) -> f64 {
     values.into_iter().fold(0.0, f64::max) / values.into_iter().fold(f64::MAX, f64::min)
 }
@@ -100,12 +101,12 @@ fn print_row(name: &str, [model, alone, frictionless, loaded]: [f64; 4], has_bar
     println!("| {name} | {model:.1} | {alone:.1} | {ratio:.3} {remark} | {frictionless:.1} | {loaded:.1} |");
 }
 
-/// From arrival at a validator to its commit there: the mean over origins and leaders, one validator in each region, when nothing takes
-/// time but messages. §5.2 of the specification.
+/// Time from arrival at a validator to its commit there: the mean over origins and leaders, one validator per region,
+/// if only messages take time. Source: §5.2 of the specification.
 fn model_ms(mode: Mode) -> f64 {
     let network = Setting::four_regions(Engine::Autobahn, 4).0.network;
     let one_way = |from: usize, to: usize| if from == to { 0.0 } else { network.one_way_us(from, to) as f64 / 1_000.0 };
-    // The k-th smallest.
+    // The k-th smallest value.
     let nth = |mut times: [f64; 4], k: usize| {
         times.sort_by(f64::total_cmp);
         times[k - 1]
@@ -117,7 +118,7 @@ fn model_ms(mode: Mode) -> f64 {
         let round_trip = |of: usize, k: usize| nth(all.map(|other| one_way(of, other) + one_way(other, of)), k);
         let certified = if mode.optimistic { 0.0 } else { round_trip(origin, validity) };
         let agreement = if mode.all_to_all {
-            // When the votes of k reach a validator.
+            // Time at which the votes of k validators reach a validator.
             let votes = |at: usize, k| nth(all.map(|voter| one_way(leader, voter) + one_way(voter, at)), k);
             if mode.fast {
                 votes(origin, everybody)
@@ -153,8 +154,8 @@ mod tests {
         }
     }
 
-    /// §5.2 of the specification: to the leader, and back to the origin. A leader's own transaction is committed a delay sooner than
-    /// everybody else hears of it, without the way to the leader.
+    /// §5.2 of the specification: to the leader, and back to the origin. A leader's own transaction skips the way to
+    /// the leader, and is committed one delay before all other validators learn of it.
     #[test]
     fn message_delays_are_those_of_the_table() {
         let delays = [[4, 2], [6, 4], [6, 4], [8, 6], [3, 2], [4, 3]];
@@ -162,7 +163,7 @@ mod tests {
             let expected_ms = f64::from(3 * others + own) / 4.0 * 50.0;
             let found = alone(&mode.apply(Setting::lock_step(Engine::Autobahn, 4)), 4);
             println!("{}: {found:.3} ms, {expected_ms:.3} expected", mode.name);
-            // What is left is bytes on the line.
+            // The remainder is the transmission time of the bytes.
             assert!((found - expected_ms).abs() < 0.1, "{}: {found} ms, {expected_ms} expected", mode.name);
         }
     }

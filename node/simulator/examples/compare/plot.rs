@@ -1,8 +1,8 @@
-//! Latency over time as an SVG: seconds to the right, logarithmic milliseconds up.
+//! Latency over time as an SVG: seconds on the x-axis, logarithmic milliseconds on the y-axis.
 
 use std::fmt::Write;
 
-/// Named points of one colour, in seconds and milliseconds; one engine.
+/// Points of one engine, in seconds and milliseconds, with their name and colour.
 pub struct Curve {
     pub name: &'static str,
     pub colour: &'static str,
@@ -11,11 +11,11 @@ pub struct Curve {
 
 pub struct Plot<'a> {
     pub title: &'a str,
-    /// What is shaded, and when: seconds.
+    /// Label, start and end of the shaded period, seconds.
     pub blip: (&'a str, f64, f64),
-    /// Seconds.
+    /// Range of the x-axis, seconds.
     pub window: (f64, f64),
-    /// Milliseconds, powers of ten.
+    /// Range of the y-axis, milliseconds; powers of ten.
     pub range: (f64, f64),
     pub curves: Vec<Curve>,
 }
@@ -28,7 +28,7 @@ const TOP: f64 = 62.0;
 const BOTTOM: f64 = 54.0;
 
 impl Plot<'_> {
-    /// The whole file.
+    /// Returns the whole file.
     pub fn svg(&self) -> String {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"14\">\n\
@@ -127,7 +127,7 @@ impl Plot<'_> {
 }
 
 fn line(svg: &mut String, element: &str) {
-    // Writing into a string does not fail.
+    // Writes to a string cannot fail.
     let _ = writeln!(svg, "{element}");
 }
 

@@ -1,4 +1,4 @@
-//! The networks that both engines are put into.
+//! Networks in which both engines run.
 
 use crate::common::{FIVE_REGIONS, LOCK_STEP, measured};
 use corniche_simulator::{
@@ -9,7 +9,7 @@ use corniche_simulator::{
 /// The four regions of Autobahn's paper.
 const FOUR_REGIONS: &str = include_str!("../../../../testnet/scenarios/four-regions.toml");
 
-/// Who orders.
+/// The ordering engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     MahiMahi,
@@ -19,7 +19,7 @@ pub enum Engine {
 pub const BOTH: [Engine; 2] = [Engine::MahiMahi, Engine::Autobahn];
 
 impl Engine {
-    /// As a scenario names it.
+    /// Name in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             Self::MahiMahi => "mahi-mahi",
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// As a table names it.
+    /// Name in a table.
     pub fn name(self) -> &'static str {
         match self {
             Self::MahiMahi => "Mahi-Mahi",
@@ -36,7 +36,7 @@ impl Engine {
     }
 }
 
-/// A network under an engine.
+/// A network with an engine.
 #[derive(Clone)]
 pub struct Setting(pub Scenario);
 
@@ -51,12 +51,12 @@ impl Setting {
         Self::of(FIVE_REGIONS, engine, nodes)
     }
 
-    /// Links of 50 ms, and nothing else takes time. Mahi-Mahi's rounds follow each other as the messages come.
+    /// Links of 50 ms; nothing else takes time. Mahi-Mahi's rounds follow as soon as the messages arrive.
     pub fn lock_step(engine: Engine, nodes: usize) -> Self {
         let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.word());
         let setting = Self::of(&format!("{head}{LOCK_STEP}[load]\nrate = 200\n"), engine, nodes);
         match engine {
-            // Everything of a round arrives in one moment: nobody proposes before the last of it.
+            // All messages of a round arrive at one instant: no validator proposes before the last of them.
             Engine::MahiMahi => setting.parameter("min_round_ms", 0).parameter("parent_grace_ms", 5),
             Engine::Autobahn => setting.parameter("car_interval_ms", 0),
         }
@@ -70,7 +70,7 @@ impl Setting {
         Self(scenario)
     }
 
-    /// Neither processors nor disks take time, and links do not vary: what a model says, and nothing else.
+    /// Processors and disks take no time, and links do not vary, as in a model.
     pub fn frictionless(mut self) -> Self {
         self.0.network.jitter_ppm = 0;
         self.0.network.bytes_per_second = 1_250_000_000_000;
@@ -85,7 +85,7 @@ impl Setting {
         self
     }
 
-    /// Transactions per second, all clients together.
+    /// Transactions per second of all clients together.
     pub fn rate(mut self, rate: f64) -> Self {
         self.0.load.millirate = (rate * 1_000.0) as u64;
         self
@@ -112,18 +112,20 @@ pub fn mean_ms(reports: &[Report]) -> f64 {
     all().map(|sample| sample.latency_us as f64).sum::<f64>() / all().count() as f64 / 1_000.0
 }
 
-/// Each transaction alone in the network, one of each client with each place in the order: no waiting for anything but messages. Mean, ms.
+/// Mean latency if each transaction is alone in the network, ms: one of each client at each position in the order. Only
+/// messages take time.
 pub fn alone(setting: &Setting, nodes: usize) -> f64 {
     let mut setting = setting.clone();
     if setting.0.engine == Engine::Autobahn.word() {
-        // Nor for news of others that will not come.
+        // No waiting for further news either.
         setting = setting.parameter("coverage", 1).parameter("availability_wait_ms", 0);
     }
     let runs = (0..nodes).map(|first_node| {
         let mut setting = setting.clone().rate(0.2).seconds(5 * nodes as u64 + 1);
-        // Everybody has met everybody by then.
+        // All validators are connected by then.
         setting.0.load.start_us = 1_000_000;
-        // Transaction i is of client i + first_node; Autobahn orders it in slot i + 1, so every origin meets every leader.
+        // Transaction i belongs to client i + first_node. Autobahn orders it in slot i + 1, so every origin meets every
+        // leader.
         setting.0.load.first_node = first_node;
         setting.run(1)
     });

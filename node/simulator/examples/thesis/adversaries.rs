@@ -1,4 +1,4 @@
-//! How often the direct rule commits, under networks that mean harm.
+//! Share of direct commits under adversarial networks.
 
 use crate::{
     Effort,
@@ -37,7 +37,7 @@ fn row(effort: &Effort, adversary: &str, nodes: usize, w: u64) {
     let measured = [0, 1, 2].map(|place| mean(&runs[place], Outcome::direct_rounds));
     let bounds = [1, 2, 3].map(|leaders| bound(nodes as u64, w, leaders));
     let holds = (0..3).all(|place| {
-        // Three standard errors of a share of so many independent rounds.
+        // Three standard errors of a share over this many independent rounds.
         let rounds = runs[place].iter().map(Outcome::slots).sum::<usize>() as f64 / (place + 1) as f64;
         measured[place] >= bounds[place] - 3.0 * (bounds[place] * (1.0 - bounds[place]) / rounds).sqrt()
     });
@@ -59,8 +59,9 @@ fn measure(effort: &Effort, adversary: &str, nodes: usize, w: u64, leaders: u64)
     effort.run(&Experiment::under(adversary, Protocol::MahiMahi { w, leaders }, nodes, seconds))
 }
 
-/// The specification's §6: the chance that a round has a direct commit, whatever the network does. With w = 5 a quorum of a round's
-/// blocks can be committed, so all leaders must be among the f others; with w = 4 one can, the common core.
+/// §6 of the specification: probability that a round has a direct commit under any network behaviour. With w = 5, a
+/// quorum of a round's blocks can be committed, so a round fails only if all leaders are among the f others. With
+/// w = 4, only one can be: the common core.
 fn bound(nodes: u64, w: u64, leaders: u64) -> f64 {
     let faulty = (nodes - 1) / 3;
     match w {

@@ -1,4 +1,5 @@
-//! What the default parameters rest on: each varied alone around the defaults, over the five regions and within one room.
+//! Basis of the default parameters: each is varied alone around the defaults, over the five regions and within one
+//! room.
 
 use crate::{
     Effort,
@@ -41,8 +42,8 @@ fn cells(runs: &[Outcome]) -> String {
     format!("{mean_ms:.0} / {p99_ms:.0} | {rounds:.0} | {bytes:.0}")
 }
 
-/// What one node's processor spends on the keys of ordering: per round one signature, one share of the coin, one combination, and a check of
-/// each other validator's signature, as `[cost]` of a scenario has them.
+/// Share of one node's processor that the ordering keys use. Per round: one signature, one coin share, one combination,
+/// and a check of each other validator's signature, at the costs of a scenario's `[cost]`.
 fn busy(run: &Outcome) -> f64 {
     let per_round_us = 20.0 + 160.0 + 1_400.0 + 40.0 * (run.report.nodes as f64 - 1.0);
     per_round_us / run.round_us

@@ -1,4 +1,4 @@
-//! One network under one protocol, and what its run shows.
+//! One network with one protocol, and the results of its run.
 
 use crate::common::{FIVE_REGIONS, LOCK_STEP, measured};
 use corniche_engine::TraceEvent;
@@ -11,17 +11,17 @@ use corniche_testkit::Micros;
 use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc};
 
 const LOAD: &str = "[load]\nrate = 200\ntx_bytes = 128\n";
-/// Rounds at either end of a run that say nothing: the first have no history, of the last only the quick are decided.
+/// Rounds excluded at both ends of a run: the first have no history, and of the last only the quick ones are decided.
 const EDGE: u64 = 12;
 
-/// Whose rules order the blocks.
+/// Protocol that orders the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     MahiMahi {
         w: u64,
         leaders: u64,
     },
-    /// On the same DAG, with the same pace: `Config::cordial_miners`.
+    /// On the same DAG and with equal pacing: `Config::cordial_miners`.
     CordialMiners,
 }
 
@@ -34,46 +34,47 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A network under a protocol.
+/// A network with a protocol.
 #[derive(Clone)]
 pub struct Experiment {
     pub scenario: Scenario,
     pub protocol: Protocol,
 }
 
-/// What a run showed.
+/// Results of a run.
 pub struct Outcome {
     pub report: Report,
     /// Mean time between two proposals of one node, µs.
     pub round_us: f64,
-    /// Away from the run's ends, by round and rank: what became of a leader slot.
+    /// Outcome of each leader slot by round and rank, without the ends of the run.
     slots: BTreeMap<(u64, u16), Decided>,
 }
 
 impl Experiment {
-    /// n = 10 in lock step.
+    /// n = 10 in lock-step.
     pub fn lock_step(protocol: Protocol, crashed: &[usize], seconds: u64) -> Self {
-        // Everything of a round arrives in one moment: nobody proposes before the last of it, and nobody waits for the crashed.
+        // All messages of a round arrive at one instant: no validator proposes before the last of them, and none waits
+        // for the crashed.
         let grace = if crashed.is_empty() { 5 } else { 0 };
         Self::new(protocol, 10, &format!("{LOCK_STEP}{LOAD}")).seconds(seconds).pace(0, grace).crash(crashed)
     }
 
-    /// The five regions at 200 transactions per second, with the engine's own pace.
+    /// The five regions at 200 transactions per second, with the engine's own pacing.
     pub fn regions(protocol: Protocol, nodes: usize, crashed: &[usize], seconds: u64) -> Self {
         let mut scenario = parse(FIVE_REGIONS).expect("the scenario is part of the repository");
         scenario.nodes = nodes;
-        // Latency does not depend on so little load, and the runs take less time.
+        // So little load does not affect the latency, and the runs take less time.
         scenario.load.millirate = 200_000;
         Self { scenario, protocol }.seconds(seconds).crash(crashed)
     }
 
-    /// Validators in one room: a round trip of half a millisecond.
+    /// Validators in one room: round trips of 0.5 ms.
     pub fn room(protocol: Protocol, seconds: u64) -> Self {
         let text = "[network]\ndelay_ms = 0.25\njitter = 0.05\n[load]\nrate = 200\ntx_bytes = 512\n";
         Self::new(protocol, 10, text).seconds(seconds)
     }
 
-    /// Links of 20 ms under an adversary that may hold a message for half a second.
+    /// Links of 20 ms with an adversary that may hold a message for 500 ms.
     pub fn under(adversary: &str, protocol: Protocol, nodes: usize, seconds: u64) -> Self {
         let network =
             format!("[network]\ndelay_ms = 20\njitter = 0.2\nadversary = \"{adversary}\"\nadversary_delay_ms = 500\n");
@@ -100,7 +101,7 @@ impl Experiment {
         self
     }
 
-    /// These are down from the beginning.
+    /// These nodes are down from the beginning.
     fn crash(mut self, nodes: &[usize]) -> Self {
         if !nodes.is_empty() {
             self.scenario.faults.push(Fault::Crash { at_us: 0, nodes: nodes.to_vec(), restart_at_us: None });
@@ -108,7 +109,6 @@ impl Experiment {
         self
     }
 
-    /// Runs it.
     pub fn run(mut self, seed: u64) -> Outcome {
         let tune: Option<Tune> = match self.protocol {
             Protocol::MahiMahi { w, leaders } => {
@@ -134,7 +134,7 @@ impl Experiment {
     }
 }
 
-/// What became of a leader slot.
+/// Outcome of a leader slot.
 #[derive(Clone, Copy)]
 struct Decided {
     leader: usize,
@@ -148,16 +148,16 @@ pub enum Rule {
     Commit,
     /// D4.
     Skip,
-    /// D5, either way.
+    /// D5, commit or skip.
     Anchor,
 }
 
-/// What one node's engine told.
+/// Trace of one node's engine.
 #[derive(Default)]
 struct Log {
     witness: usize,
     end_us: u64,
-    /// Rounds and when it proposed in them, until the load ended.
+    /// Rounds and times of its proposals, until the load ended.
     proposals: Vec<(u64, u64)>,
     decided: BTreeMap<(u64, u16), Decided>,
 }
@@ -181,33 +181,33 @@ impl Log {
 }
 
 impl Outcome {
-    /// Mean, p50 and p99 of the time from a submission to its commit where it was submitted, ms.
+    /// Mean, p50 and p99 of the time from a submission to its commit at the same node, ms.
     pub fn latency_ms(&self) -> [f64; 3] {
         let latency = self.report.latency.expect("something was committed");
         [latency.mean, latency.p50, latency.p99].map(|us| us as f64 / 1_000.0)
     }
 
-    /// The same mean, in mean delays between two nodes.
+    /// Mean latency, in mean delays between two nodes.
     pub fn latency_delays(&self) -> f64 {
         self.latency_ms()[0] * 1_000.0 / self.report.delay_us as f64
     }
 
-    /// From a block's proposal to its commit at its author: the mean, µs.
+    /// Mean time from a block's proposal to its commit at its author, µs.
     pub fn commit_us(&self) -> f64 {
         self.report.commit.expect("something was committed").mean as f64
     }
 
-    /// The same in mean delays between two nodes.
+    /// `commit_us` in mean delays between two nodes.
     pub fn commit_delays(&self) -> f64 {
         self.commit_us() / self.report.delay_us as f64
     }
 
-    /// The same in rounds.
+    /// `commit_us` in rounds.
     pub fn commit_rounds(&self) -> f64 {
         self.commit_us() / self.round_us
     }
 
-    /// Leader slots that were looked at.
+    /// Number of leader slots in the evaluation.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -217,13 +217,13 @@ impl Outcome {
         self.slots.values().filter(|slot| slot.rule == rule).count() as f64 / self.slots.len() as f64
     }
 
-    /// The same among the slots of leaders for which `of` holds.
+    /// Share among the slots of leaders for which `of` is true.
     pub fn decided_by_of(&self, rule: Rule, of: impl Fn(usize) -> bool) -> f64 {
         let slots = || self.slots.values().filter(|slot| of(slot.leader));
         slots().filter(|slot| slot.rule == rule).count() as f64 / slots().count() as f64
     }
 
-    /// Share of the rounds of which the direct rule committed at least one leader.
+    /// Share of the rounds in which the direct rule committed at least one leader.
     pub fn direct_rounds(&self) -> f64 {
         let mut rounds = BTreeMap::new();
         for ((round, _), slot) in &self.slots {
@@ -238,7 +238,7 @@ pub fn choose(n: u64, k: u64) -> f64 {
     (0..k).map(|i| n.saturating_sub(i) as f64 / (i + 1) as f64).product()
 }
 
-/// The specification's §9.3: mean delays from a block's proposal to its commit, in lock step with ten validators.
+/// §9.3 of the specification: mean delays from a block's proposal to its commit, in lock-step with ten validators.
 pub fn formula(protocol: Protocol, crashed: u64) -> f64 {
     let Protocol::MahiMahi { w, leaders } = protocol else {
         return cordial_miners_formula(crashed);
@@ -248,13 +248,13 @@ pub fn formula(protocol: Protocol, crashed: u64) -> f64 {
     share * w + (1.0 - share) * (w + 1.0 / (1.0 - all_crashed))
 }
 
-/// Waves of five rounds, one after the other, each with one leader in its first round, which commits 5 delays after it was proposed. Blocks
-/// of the round before it are 6 delays old by then, and so on up to 10 for the others of the last leader's round: 8 on average. A wave
-/// whose leader is crashed costs 5 more.
+/// Waves of five rounds do not overlap. Each has one leader in its first round, which commits 5 delays after its
+/// proposal. Blocks of the previous round are then 6 delays old, and so on up to 10 for the other blocks of the
+/// previous leader's round: 8 on average. A wave with a crashed leader costs 5 more.
 fn cordial_miners_formula(crashed: u64) -> f64 {
     let dead = crashed as f64 / 10.0;
     let dead_waves = 5.0 * dead / (1.0 - dead);
-    // Of the blocks of five rounds one is a leader if that is alive, and does not wait for the next one.
+    // One of the blocks of five rounds is a leader, if that validator is up; it does not wait for the next one.
     let leaders = (1.0 - dead) / (5.0 * (10.0 - crashed as f64));
     8.0 + dead_waves - leaders * (5.0 + dead_waves)
 }

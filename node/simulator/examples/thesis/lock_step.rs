@@ -1,4 +1,4 @@
-//! Message delays without any machine: everything of a round arrives in one moment.
+//! Message delays independent of any machine: all messages of a round arrive at one instant.
 
 use crate::{
     Effort,
@@ -6,9 +6,9 @@ use crate::{
     mean,
 };
 
-/// How far the mean may be from the formula.
+/// Maximum distance of the mean from the formula.
 const BAR: f64 = 0.05;
-/// One leader per wave is crashed or not: its mean needs more waves than are worth waiting for to come as near.
+/// The baseline has one leader per wave, which may be crashed. Its mean would need too many waves to come as close.
 const BAR_CRASHED_BASELINE: f64 = 0.3;
 
 pub fn table(effort: &Effort) {

@@ -1,12 +1,12 @@
-//! The figures of the Mahi-Mahi thesis' evaluation (§6.5), measured here: Markdown for `docs/performance.md` on standard output.
+//! Measures the figures of the Mahi-Mahi thesis' evaluation (§6.5). Prints Markdown for `docs/performance.md`.
 //!
 //! ```text
 //! cargo run -p corniche-simulator --example thesis -- [quick|full] [lock-step|regions|adversaries|defaults]… [seeds=N]
 //! ```
-//! `quick` takes a minute and is rough; `full`, the default, makes the tables of the documentation. Without a section it runs the first
-//! three, which the thesis has figures or bounds for. Everything runs through `simulate`: whole pipelines with admission, execution,
-//! certificates and disks. Sections `lock-step` and `adversaries` give these no time of their own, since they ask for message
-//! delays and probabilities.
+//! `quick` takes a minute and is rough; `full`, the default, makes the tables of the documentation. By default it runs
+//! the first three sections, for which the thesis has figures or bounds. All runs use `simulate`: whole pipelines with
+//! admission, execution, certificates and disks. In the sections `lock-step` and `adversaries` these take no time,
+//! because the sections measure message delays and probabilities.
 
 #![allow(clippy::print_stdout)] // The tables are the result.
 
@@ -33,13 +33,13 @@ fn main() {
 }
 
 impl Effort {
-    /// One run for each seed.
+    /// One run per seed.
     fn run(&self, experiment: &Experiment) -> Vec<Outcome> {
         (1..=self.seeds).map(|seed| experiment.clone().run(seed)).collect()
     }
 }
 
-/// The mean over runs.
+/// Mean over runs.
 fn mean(outcomes: &[Outcome], of: impl Fn(&Outcome) -> f64) -> f64 {
     outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64
 }

@@ -1,4 +1,4 @@
-//! Five regions: latencies, and how they relate.
+//! Five regions: latencies and their ratios.
 
 use crate::{
     Effort,
@@ -6,7 +6,7 @@ use crate::{
     mean, verdict,
 };
 
-/// Which validators are down, and what the thesis says of the case. Validator i lives in region i mod 5.
+/// Crashed validators and the thesis' result of a case. Validator i is in region i mod 5.
 struct Case {
     name: &'static str,
     nodes: usize,
@@ -16,17 +16,17 @@ struct Case {
     bands: Bands,
 }
 
-/// The specification's §9.3.
+/// Bands from §9.3 of the specification.
 struct Bands {
     mm5_to_cm: (f64, f64),
     mm4_to_cm: (f64, f64),
-    /// What leaders 1 → 3 save, in rounds.
+    /// Saving from 3 leaders instead of 1, in rounds.
     saving: (f64, f64),
 }
 
 const FAULT_FREE: Bands = Bands { mm5_to_cm: (0.70, 0.78), mm4_to_cm: (0.58, 0.66), saving: (0.15, 0.30) };
 const CRASHED: Bands = Bands { mm5_to_cm: (0.55, 0.65), mm4_to_cm: (0.47, 0.55), saving: (0.4, 0.7) };
-/// MM-5 less MM-4, in rounds.
+/// MM-5 minus MM-4, in rounds.
 const ONE_ROUND: (f64, f64) = (0.9, 1.1);
 
 const CASES: [Case; 5] = [
@@ -46,11 +46,11 @@ const CASES: [Case; 5] = [
         bands: CRASHED,
     },
     Case { name: "n = 50", nodes: 50, crashed: &[], thesis_ms: Some([2_600, 2_000, 1_500]), bands: FAULT_FREE },
-    // The thesis has no such case; 3 of 50 change little, so the ratios are held against the fault-free bands.
+    // The thesis has no such case; 3 of 50 change little, so the ratios are compared with the fault-free bands.
     Case { name: "n = 50, 3 crashed", nodes: 50, crashed: &[2, 3, 4], thesis_ms: None, bands: FAULT_FREE },
 ];
 
-/// A number of a case, and the band it should be in.
+/// A value of a case, and its expected band.
 type Of<'a> = &'a dyn Fn(&Case, &Measured) -> (f64, Option<(f64, f64)>);
 
 pub fn tables(effort: &Effort) {
@@ -109,7 +109,7 @@ impl Measured {
             (50, _) => 8,
             _ => effort.seconds(6, 40),
         };
-        // The baseline's leaders are few, and so its mean varies more.
+        // The baseline has few leaders, so its mean varies more.
         let patience = if case.crashed.is_empty() || !effort.full { 1 } else { 3 };
         let measure = |protocol, seconds| {
             let outcomes = effort.run(&Experiment::regions(protocol, case.nodes, case.crashed, seconds));

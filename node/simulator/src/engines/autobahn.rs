@@ -111,7 +111,7 @@ impl Held for Autobahn {
     }
 }
 
-/// Signs its cars and proposals, but its shares are not its own.
+/// Signs its cars and proposals correctly, but sends false shares.
 struct FalseShares(Arc<dyn Signer>);
 
 impl Signer for FalseShares {
@@ -130,7 +130,7 @@ impl Signer for FalseShares {
     }
 }
 
-/// Keys whose operations cost what the scenario says.
+/// Keys whose operations cost as much as in the scenario.
 struct Metered<K: ?Sized> {
     bls: bool,
     charge: Charge,
@@ -166,7 +166,7 @@ impl Signatures for Metered<dyn Signatures> {
         self.keys.verify_share(signer, digest, share)
     }
 
-    /// Adding is nothing beside checking.
+    /// The cost of adding is negligible compared with checking.
     fn combine(&self, shares: &[(ValidatorIndex, Share)]) -> Option<Bytes> {
         self.keys.combine(shares)
     }

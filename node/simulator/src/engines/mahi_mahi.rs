@@ -112,7 +112,7 @@ impl Held for MahiMahi {
     }
 }
 
-/// Signs its blocks, but its shares of the coin are not its own.
+/// Signs its blocks correctly, but sends false coin shares.
 struct FalseShares(Arc<dyn Signer>);
 
 impl Signer for FalseShares {

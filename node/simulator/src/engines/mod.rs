@@ -1,7 +1,7 @@
-//! The engines by name, and what the simulator watches of them.
+//! The engines by name, and the simulator's observation of them.
 //!
-//! An engine is built as the node builds it, with two things around it: its cryptography charges its cost to the node's
-//! [`Meter`], and [`Watched`] notes what it proposes and what it orders. Neither changes what the engine does.
+//! An engine is built as in a node, with two additions: its cryptography charges its cost to the node's [`Meter`], and
+//! [`Watched`] records its proposals and commits. Neither changes the engine's behaviour.
 
 mod autobahn;
 mod mahi_mahi;
@@ -24,7 +24,8 @@ use std::{
     },
 };
 
-/// What an experiment changes of an engine's parameters, also to what no genesis can name: a baseline's rules.
+/// Changes of an engine's parameters for an experiment, including values that no genesis can select, such as a
+/// baseline's rules.
 #[derive(Clone, Copy)]
 pub enum Tune {
     MahiMahi(fn(&mut corniche_mahi_mahi::Config)),
@@ -34,40 +35,41 @@ pub enum Tune {
 /// An engine by name.
 #[derive(Clone, Copy)]
 pub struct Name {
-    /// As a scenario writes it.
+    /// Name in a scenario.
     pub word: &'static str,
-    /// How it refuses its parameters.
+    /// Rejects invalid parameters.
     pub check: fn(&BTreeMap<String, u64>) -> Result<(), String>,
     make: Make,
 }
 
 type Make = fn(&Genesis, &Secrets, Option<Tune>) -> Result<Box<dyn Named>, String>;
 
-/// Engines that a scenario may name.
+/// Engines available in scenarios.
 pub const NAMES: &[Name] = &[mahi_mahi::NAME, autobahn::NAME];
 
-/// An engine of one network, with the keys of its validators.
+/// The engine of one network, with the keys of its validators.
 trait Named {
-    /// Most things that a correct engine holds, and most records in its safety log.
+    /// Upper bound of the items that a correct engine holds, and of the records in its safety log.
     fn most_held(&self) -> usize;
-    /// The proposal in a message.
+    /// Returns the proposal in a message.
     fn peek(&self, message: &Verified) -> Option<VertexId>;
-    /// What it looks at is charged to the meter.
+    /// Creates a verifier that charges its checks.
     fn verifier(&self, charge: Charge) -> Box<dyn Verifier>;
-    /// A proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` when there is no proposal in them.
+    /// Returns the proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
+    /// contains no proposal.
     fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes>;
-    /// What builds validator `me`'s engine, again and again. What keys do is charged to the meter.
+    /// Returns a function that builds validator `me`'s engine, any number of times. Operations of its keys are charged.
     fn builder(&self, me: ValidatorIndex, secrets: &Secrets, charge: Charge, behaviour: Option<Behaviour>) -> Builder;
 }
 
-/// Whom keys charge, and how much.
+/// Meter and costs of the keys.
 #[derive(Clone)]
 struct Charge {
     cost: Cost,
     meter: Meter,
 }
 
-/// What an engine starts from, besides what its builder knows.
+/// Initial state of an engine besides the data of its builder.
 struct Start {
     seed: u64,
     records: Vec<(Ticket, Bytes)>,
@@ -77,7 +79,7 @@ struct Start {
 
 type Builder = Box<dyn Fn(Start) -> Box<dyn Held> + Send>;
 
-/// An engine whose memory can be asked for.
+/// An engine that reports its memory use.
 trait Held: Engine {
     fn footprint(&self) -> usize;
 }
@@ -89,7 +91,7 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// The engine that the genesis names, with what an experiment changes of its parameters. The error is for whoever wrote the
+    /// Creates the engine that the genesis names, with the changes of an experiment. The error is for the author of the
     /// scenario.
     pub fn new(genesis: &Genesis, secrets: &Secrets, cost: Cost, tune: Option<Tune>) -> Result<Self, String> {
         let word = genesis.engine.name.as_str();
@@ -100,28 +102,29 @@ impl Engines {
         Ok(Self { engine: (name.make)(genesis, secrets, tune)?, cost })
     }
 
-    /// Most things that a correct engine holds, and most records in its safety log.
+    /// Upper bound of the items that a correct engine holds, and of the records in its safety log.
     pub fn most_held(&self) -> usize {
         self.engine.most_held()
     }
 
-    /// The proposal in a message.
+    /// Returns the proposal in a message.
     pub fn peek(&self, message: &Verified) -> Option<VertexId> {
         self.engine.peek(message)
     }
 
-    /// Checks messages, and says what that costs.
+    /// Creates a checker of messages that also returns the cost.
     pub fn checker(&self) -> Checker {
         let meter = Meter::default();
         Checker { verifier: self.engine.verifier(Charge { cost: self.cost, meter: meter.clone() }), meter }
     }
 
-    /// A proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` when there is no proposal in them.
+    /// Returns the proposal of `me` in `bytes`, with one parent that does not exist, signed again. `None` if `bytes`
+    /// contains no proposal.
     pub fn forge_parent(&self, secrets: &Secrets, me: ValidatorIndex, bytes: &Bytes, random: u64) -> Option<Bytes> {
         self.engine.forge_parent(secrets, me, bytes, random)
     }
 
-    /// Builds validator `me`'s engine, again and again; `random` makes each one's seed.
+    /// Returns a factory that builds validator `me`'s engine any number of times; `random` provides the seeds.
     pub fn factory(
         &self,
         me: ValidatorIndex,
@@ -141,14 +144,14 @@ impl Engines {
     }
 }
 
-/// The stateless half of an engine. See [`Engines::checker`].
+/// The stateless part of an engine. See [`Engines::checker`].
 pub struct Checker {
     verifier: Box<dyn Verifier>,
     meter: Meter,
 }
 
 impl Checker {
-    /// What the engine's verifier says, and what every receiver's keys do for that.
+    /// Returns the verifier's result, and the work of every receiver's keys for it.
     pub fn check(&self, from: ValidatorIndex, bytes: &Bytes) -> (Result<Verified, PeerFault>, Work) {
         self.meter.take();
         let verdict = self.verifier.verify(from, bytes);
@@ -156,22 +159,22 @@ impl Checker {
     }
 }
 
-// ---- watching ----------------------------------------------------------------------------------------------------------
+// ---- observation -------------------------------------------------------------------------------------------------------
 
-/// What one node's engine did since the last look.
+/// Events of one node's engine since they were last taken.
 #[derive(Clone, Default)]
 pub struct Sightings {
     log: Arc<Mutex<Vec<Sighting>>>,
     footprint: Arc<AtomicUsize>,
 }
 
-/// How many inputs pass between two looks at how much an engine holds.
+/// Number of inputs between two readings of an engine's memory use.
 const INPUTS_BETWEEN_LOOKS: u32 = 1_024;
 
 /// Something an engine did.
 #[derive(Debug)]
 pub enum Sighting {
-    /// It proposed this batch, which is not empty.
+    /// It proposed this non-empty batch.
     Proposed(Bytes),
     Ordered(Ordered),
 }
@@ -181,7 +184,7 @@ impl Sightings {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How many things the engine held when last looked at.
+    /// Number of items that the engine held at the last reading.
     pub fn footprint(&self) -> usize {
         self.footprint.load(Ordering::Relaxed)
     }
@@ -191,11 +194,11 @@ impl Sightings {
     }
 }
 
-/// An engine that is watched.
+/// An engine that is observed.
 struct Watched {
     engine: Box<dyn Held>,
     inputs: u32,
-    /// The last batch it was given.
+    /// The last batch that it received.
     batch: Bytes,
     sightings: Sightings,
 }

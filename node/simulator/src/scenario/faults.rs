@@ -1,4 +1,4 @@
-//! The faults of a scenario file, one by one and against each other.
+//! Reads the faults of a scenario file, and checks each alone and for conflicts.
 
 use super::{
     Behaviour, Fault, Links, ScenarioError,
@@ -50,7 +50,7 @@ pub(super) fn read(list: Field<'_>, size: usize, end_us: u64) -> Result<Vec<Faul
 }
 
 impl Kind {
-    /// As messages name it, and its keys.
+    /// Name in messages, and the keys.
     fn table(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Crash => ("a [[fault]] of kind crash", schema::CRASH),
@@ -118,7 +118,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A later time than `at`, not after the end of the run.
+    /// Reads a time later than `at` and not after the end of the run.
     fn later(&self, key: &'t str, at_us: u64) -> Result<Option<u64>, ScenarioError> {
         let Some(field) = self.table.get(key) else { return Ok(None) };
         match field.time()? {
@@ -170,11 +170,11 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The faults so far, and what they do to each node.
+/// The faults so far, and their effect on each node.
 #[derive(Default)]
 struct All {
     faults: Vec<Fault>,
-    /// When a node has no power: from, until.
+    /// Periods in which a node has no power: from, until.
     dark: BTreeMap<usize, Vec<(u64, u64)>>,
     byzantine: BTreeSet<usize>,
     partitions: Vec<(u64, u64)>,

@@ -1,8 +1,8 @@
 //! A scenario: one network, its load and its faults. `docs/simulator.md` describes the file; [`parse`] reads it.
 //!
-//! Everything here is an integer: microseconds, parts per million, bytes per second. What a file leaves out has its default
-//! filled in, and what the file refuses cannot be found here: every node index exists, every `until` lies after its `at` and
-//! within the duration, the matrix is square, a partition's groups are disjoint and hold every node.
+//! All numbers are integers: microseconds, parts per million, bytes per second. Missing values have their defaults, and
+//! invalid values cannot occur: every node index exists, every `until` is after its `at` and within the duration, the
+//! matrix is square, and a partition's groups are disjoint and contain every node.
 
 mod faults;
 mod parse;
@@ -26,30 +26,30 @@ pub struct Scenario {
     pub engine: String,
     /// The engine's own parameters, as in a genesis; the engine has accepted them.
     pub engine_config: BTreeMap<String, u64>,
-    /// Validators; they are numbered from 0.
+    /// Number of validators; they are numbered from 0.
     pub nodes: usize,
     /// Virtual time of the run, µs.
     pub duration_us: u64,
-    /// The seed when the command line names none.
+    /// The seed, unless the command line sets one.
     pub seed: u64,
     pub crypto: Crypto,
     pub network: Network,
     pub disk: Disk,
     pub load: Load,
-    /// The wasm file that the payload calls, as the scenario file names it: relative to that file.
+    /// The wasm file that the payload calls; the path is relative to the scenario file.
     pub contract: Option<String>,
     pub cost: Cost,
-    /// In the order of the file.
+    /// In file order.
     pub faults: Vec<Fault>,
 }
 
 impl Scenario {
-    /// f: how many Byzantine validators the network is made to bear.
+    /// f: maximum number of Byzantine validators that the network tolerates.
     pub fn faulty(&self) -> usize {
         FaultModel::Byzantine.faulty(self.nodes)
     }
 
-    /// Mean base delay between two different nodes, µs: what one message delay is.
+    /// Mean base delay between two different nodes, µs: the unit of delays in the report.
     pub fn delay_us(&self) -> u64 {
         let links = (0..self.nodes).flat_map(|from| (0..self.nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
         let (count, sum) =
@@ -57,7 +57,7 @@ impl Scenario {
         sum.checked_div(count).unwrap_or(0)
     }
 
-    /// The validators that are Byzantine at any time.
+    /// Validators that are Byzantine at any time.
     pub fn byzantine(&self) -> BTreeSet<usize> {
         let byzantine = |fault: &Fault| match fault {
             Fault::Byzantine { nodes, .. } => nodes.clone(),
@@ -66,7 +66,7 @@ impl Scenario {
         self.faults.iter().flat_map(byzantine).collect()
     }
 
-    /// What the author may not have meant, and what is not refused: the checks must catch what comes of it.
+    /// A remark about input that is accepted but may be a mistake; the checks must detect the consequences.
     pub fn remark(&self) -> Option<String> {
         let (f, byzantine) = (self.faulty(), self.byzantine().len());
         let remark = || {
@@ -79,35 +79,35 @@ impl Scenario {
     }
 }
 
-/// Whether signatures are made or only charged for.
+/// Real or modelled signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crypto {
-    /// Cheap stand-ins; the time of the real operations is charged to the node's virtual processor ([`Cost`]).
+    /// Cheap replacements; the time of the real operations is charged to the node's virtual processor ([`Cost`]).
     Modelled,
-    /// Every signature is made and checked. Virtual time is charged all the same, so both kinds run alike.
+    /// Every signature is made and checked. Virtual time is charged as well, so that both kinds run alike.
     Real,
 }
 
 /// Links between the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Names; node `i` lives in region `i % regions.len()`. One region when the file gives `delay_ms`.
+    /// Region names; node `i` is in region `i % regions.len()`. One region if the file sets `delay_ms`.
     pub regions: Vec<String>,
-    /// Base delay from a region (row) to a region (column), µs; the diagonal is between two nodes of one region.
+    /// Base delay from a region (row) to a region (column), µs; the diagonal applies within a region.
     pub one_way_us: Vec<Vec<u64>>,
-    /// How much a message's delay varies, as a fraction of the base delay.
+    /// Variation of a message's delay, as a fraction of the base delay.
     pub jitter_ppm: Ppm,
     pub model: Jitter,
-    /// Chance that a message is lost.
+    /// Probability that a message is lost.
     pub loss_ppm: Ppm,
-    /// Chance that a message may be overtaken by later ones of its link.
+    /// Probability that a message may be overtaken by later ones of its link.
     pub reorder_ppm: Ppm,
-    /// Chance that a message arrives twice.
+    /// Probability that a message arrives twice.
     pub duplicate_ppm: Ppm,
-    /// What one node can send over all its links, bytes per second.
+    /// Bandwidth of one node over all its links, bytes per second.
     pub bytes_per_second: u64,
     pub adversary: Adversary,
-    /// Longest the adversary holds a message back, µs.
+    /// Maximum time for which the adversary holds a message back, µs.
     pub adversary_delay_us: u64,
 }
 
@@ -122,70 +122,70 @@ impl Network {
 /// Distribution of a message's delay around the base delay, which stays the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
-    /// Evenly within the jitter, less or more.
+    /// Uniform within ± the jitter.
     Uniform,
-    /// At least the base delay less the jitter, with a heavy tail (Pareto of shape 2).
+    /// Minimum is the base delay minus the jitter, with a heavy tail (Pareto of shape 2).
     Pareto,
 }
 
-/// Who schedules the messages.
+/// Scheduler of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adversary {
-    /// Nobody: links alone decide.
+    /// No adversary: only the links decide.
     None,
-    /// The random network model: per round a node hears in time from itself and a uniformly random quorum.
+    /// The random network model: per round, a node receives in time from itself and from a uniformly random quorum.
     Random,
-    /// The asynchronous scheduler: sees everything but the coin and delays what hurts most.
+    /// The asynchronous scheduler: sees everything except the coin, and delays the messages that matter most.
     Worst,
-    /// Delays the validators that a coin has just elected, or that proposed last where leaders take turns.
+    /// Delays the validators that a coin has just elected, or the last proposer if leaders take turns.
     Leaders,
 }
 
 /// A node's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Time of one durable write, whatever its size, µs.
+    /// Time of one durable write of any size, µs.
     pub latency_us: u64,
-    /// Bytes per second on top of the latency.
+    /// Transfer rate in bytes per second, in addition to the latency.
     pub bytes_per_second: u64,
 }
 
 /// Transactions submitted during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Transactions over all nodes in a thousand seconds: thousandths of a transaction per second.
+    /// Transactions over all nodes in a thousand seconds, that is, thousandths of a transaction per second.
     pub millirate: u64,
-    /// Size of one signed transaction; smaller ones are padded with call data, bytes.
+    /// Size of one signed transaction, bytes; smaller ones are padded with call data.
     pub tx_bytes: u32,
     pub payload: Payload,
-    /// First submission, µs.
+    /// Time of the first submission, µs.
     pub start_us: u64,
-    /// No submission at or after this, µs.
+    /// No submission at or after this time, µs.
     pub stop_us: u64,
-    /// Whose client submits first; the others follow in turn.
+    /// Node whose client submits first; the others follow in turn.
     pub first_node: usize,
-    /// How long a client waits for a commit before it turns to another validator, µs.
+    /// Time that a client waits for a commit before it turns to another validator, µs.
     pub patience_us: u64,
 }
 
 impl Load {
-    /// Transactions of the whole run.
+    /// Number of transactions of the whole run.
     pub fn count(&self) -> u64 {
         let submitted = u128::from(self.stop_us - self.start_us) * u128::from(self.millirate);
         u64::try_from(submitted.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
     }
 
-    /// When transaction `index` is submitted, µs: evenly spaced from the start.
+    /// Time at which transaction `index` is submitted, µs: evenly spaced from the start.
     pub fn at_us(&self, index: u64) -> u64 {
         let after = u128::from(index) * 1_000_000_000 / u128::from(self.millirate.max(1));
         self.start_us.saturating_add(u64::try_from(after).unwrap_or(u64::MAX))
     }
 }
 
-/// What a transaction does when it is executed.
+/// Effect of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Nothing: it is ordered and counted; execution is a no-op.
+    /// It is only ordered and counted; execution is a no-op.
     None,
     /// A transfer between accounts.
     Transfer,
@@ -195,7 +195,7 @@ pub enum Payload {
     Erc20,
 }
 
-/// Virtual time that an operation keeps a node's processor busy, µs.
+/// Virtual time for which an operation occupies a node's processor, µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Sign a message or block (ed25519).
@@ -210,36 +210,36 @@ pub struct Cost {
     pub combine_us: u64,
 }
 
-/// Something that goes wrong. Times are µs since the start; `until_us` is exclusive and the duration when the file names none.
+/// A fault. Times are µs since the start; `until_us` is exclusive, and defaults to the duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Power off; what was not durable is lost.
+    /// Power off; data that was not durable is lost.
     Crash { at_us: u64, nodes: Vec<usize>, restart_at_us: Option<u64> },
-    /// Power off, and the disk is empty afterwards. The node keeps its keys.
+    /// Power off, and the disk is erased. The node keeps its keys.
     DiskLoss { at_us: u64, nodes: Vec<usize>, restart_at_us: Option<u64> },
-    /// Only nodes of the same group reach each other.
+    /// Only nodes of one group reach each other.
     Partition { at_us: u64, until_us: u64, groups: Vec<Vec<usize>> },
     /// Messages of these links take longer.
     Delay { at_us: u64, until_us: u64, links: Links, extra_us: u64 },
-    /// Messages of these links are lost with this chance, in addition to the network's own.
+    /// Messages of these links are lost with this probability, in addition to the network's own.
     Loss { at_us: u64, until_us: u64, links: Links, fraction_ppm: Ppm },
-    /// A block takes these nodes longer to execute, and a write longer to be durable.
+    /// These nodes take longer to execute a block and to make a write durable.
     Slow { at_us: u64, until_us: u64, nodes: Vec<usize>, execute_us: u64, write_us: u64 },
-    /// From `at_us` to the end these validators are run by an enemy.
+    /// From `at_us` to the end, these validators are Byzantine.
     Byzantine { at_us: u64, nodes: Vec<usize>, behaviour: Behaviour },
 }
 
-/// Some of the directed links.
+/// A set of directed links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Links {
     /// Every link that starts or ends at one of these nodes.
     Of(Vec<usize>),
-    /// Every link from one of these to one of those.
+    /// Every link from a node of `from` to a node of `to`.
     Between { from: Vec<usize>, to: Vec<usize> },
 }
 
 impl Links {
-    /// Whether the link from a node to a node is one of these.
+    /// Returns true if this set contains the link from `sender` to `receiver`.
     pub fn contain(&self, sender: usize, receiver: usize) -> bool {
         match self {
             Self::Of(nodes) => nodes.contains(&sender) || nodes.contains(&receiver),
@@ -248,23 +248,23 @@ impl Links {
     }
 }
 
-/// What a Byzantine validator does.
+/// Behaviour of a Byzantine validator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Behaviour {
-    /// Two different blocks a round, one to each half of the others.
+    /// Two different blocks per round, one for each half of the others.
     Equivocator,
-    /// Sends to f + 1 others only.
+    /// Sends to only f + 1 others.
     Withholder,
     /// Sends nothing.
     Silent,
-    /// Sends bytes that mean nothing.
+    /// Sends meaningless bytes.
     Garbage,
-    /// Honest, but everything it sends comes late.
+    /// Honest, but all its messages are late.
     Late,
-    /// Two honest copies with one key, both talking to everybody.
+    /// Two honest copies with one key, both connected to all.
     Twin,
-    /// Names parents that do not exist or that it must not name.
+    /// References parents that do not exist or that it must not reference.
     ParentForger,
-    /// Sends coin shares that are not its own.
+    /// Sends false coin shares.
     CoinShareForger,
 }

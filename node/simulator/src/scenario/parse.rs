@@ -1,4 +1,4 @@
-//! A scenario file, table by table. Each function has the keys of one table and their defaults.
+//! Reads a scenario file, table by table. Each function contains the keys of one table and their defaults.
 
 use super::{
     Adversary, Cost, Crypto, Disk, Jitter, Load, Network, Payload, Scenario, ScenarioError, faults,
@@ -9,15 +9,15 @@ use crate::engines::{NAMES, Name};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
-/// Most validators.
+/// Maximum number of validators.
 const MAX_NODES: u64 = 1_000;
-/// Longest run, µs: a day.
+/// Maximum duration, µs: one day.
 const MAX_DURATION_US: u64 = 86_400_000_000;
 
 /// Reads a scenario file.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line and what to do about it.
+/// The first mistake in the file, with its line and a way to correct it.
 pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     let document = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
@@ -65,13 +65,13 @@ fn duration(field: Field<'_>) -> Result<u64, ScenarioError> {
     }
 }
 
-/// The engine's own parameters, accepted by the engine.
+/// Reads the engine's own parameters. The engine has accepted them.
 fn engine_config(root: Table<'_>, engine: Name) -> Result<BTreeMap<String, u64>, ScenarioError> {
     let Some(given) = root.get("engine_config") else { return Ok(BTreeMap::new()) };
     let fields = given.table("[engine_config]")?.fields();
     let entry = |field: &Field<'_>| Ok((field.key().to_owned(), field.integer(0..=u64::MAX)?));
     let parameters = fields.iter().map(entry).collect::<Result<BTreeMap<_, _>, _>>()?;
-    // The engine names the parameter it refuses: that is the line.
+    // The engine's message names the rejected parameter, which gives the line.
     let guilty = |message: &str| {
         let words: Vec<_> = message.split(|character: char| !character.is_alphanumeric() && character != '_').collect();
         fields.iter().find(|field| words.contains(&field.key())).copied().unwrap_or(given)
@@ -81,7 +81,7 @@ fn engine_config(root: Table<'_>, engine: Name) -> Result<BTreeMap<String, u64>,
 }
 
 impl Default for Network {
-    /// 50 ms between any two nodes, 10 Gbit/s, nothing else.
+    /// 50 ms between any two nodes, 10 Gbit/s, no faults.
     fn default() -> Self {
         Self {
             regions: vec!["everywhere".to_owned()],
@@ -116,7 +116,7 @@ fn network(given: Table<'_>) -> Result<Network, ScenarioError> {
     })
 }
 
-/// Names and one-way delays: a matrix over regions, or one delay for all.
+/// Reads region names and one-way delays: a matrix over regions, or one delay for all.
 fn distances(given: Table<'_>, default: &Network) -> Result<(Vec<String>, Vec<Vec<u64>>), ScenarioError> {
     let uniform = |delay_us| (default.regions.clone(), vec![vec![delay_us]]);
     match (given.get("regions"), given.get("rtt_ms"), given.get("delay_ms")) {
@@ -145,7 +145,7 @@ fn names(field: Field<'_>) -> Result<Vec<String>, ScenarioError> {
     if names.is_empty() { Err(field.refuse(format_args!("regions is empty; it is {want}"))) } else { Ok(names) }
 }
 
-/// One-way delays: half of each round trip.
+/// Reads one-way delays: half of each round trip.
 fn matrix(field: Field<'_>, regions: &[String]) -> Result<Vec<Vec<u64>>, ScenarioError> {
     let size = regions.len();
     let rows = field.list("a list of rows")?;
@@ -165,7 +165,7 @@ fn matrix(field: Field<'_>, regions: &[String]) -> Result<Vec<Vec<u64>>, Scenari
     rows.into_iter().zip(regions).map(row).collect()
 }
 
-/// Megabits per second as bytes per second.
+/// Converts megabits per second to bytes per second.
 fn megabits(field: Field<'_>) -> Result<u64, ScenarioError> {
     match field.scaled(125_000, 10_000_000)? {
         0 => Err(field.refuse("bandwidth_mbps is 0; nothing would ever arrive")),
@@ -174,7 +174,7 @@ fn megabits(field: Field<'_>) -> Result<u64, ScenarioError> {
 }
 
 impl Default for Disk {
-    /// A solid-state disk: a millisecond for a durable write, 8 Gbit/s.
+    /// A solid-state disk: 1 ms for a durable write, 8 Gbit/s.
     fn default() -> Self {
         Self { latency_us: 1_000, bytes_per_second: 1_000_000_000 }
     }
@@ -189,7 +189,7 @@ fn disk(given: Table<'_>) -> Result<Disk, ScenarioError> {
 }
 
 impl Load {
-    /// Nothing is submitted.
+    /// A load without submissions.
     fn none(duration_us: u64) -> Self {
         Self {
             millirate: 0,
@@ -230,7 +230,7 @@ fn load(given: Table<'_>, nodes: usize, duration_us: u64) -> Result<Load, Scenar
     })
 }
 
-/// Where the wasm is that the payload calls.
+/// Path of the wasm file that the payload calls.
 fn contract(load: Table<'_>) -> Result<Option<String>, ScenarioError> {
     let payload = load.get("payload");
     let calls = matches!(payload.map(|field| field.choice(PAYLOADS)).transpose()?, Some(Payload::Counter | Payload::Erc20));

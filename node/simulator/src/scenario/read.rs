@@ -1,4 +1,5 @@
-//! Values of a scenario file as integers, or a refusal with its line. The `toml` crate parses; this knows units and bounds.
+//! Reads values of a scenario file as integers, or rejects them with their line. The `toml` crate parses; this module
+//! knows units and bounds.
 
 use std::{fmt::Display, ops::RangeInclusive};
 use toml::{
@@ -6,12 +7,12 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// Why a scenario file is refused.
+/// Rejection of a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong and what to do about it.
+    /// Description of the mistake, and a way to correct it.
     pub message: String,
 }
 
@@ -22,7 +23,7 @@ impl ScenarioError {
     }
 }
 
-/// The line and the message: a file's name goes before it.
+/// Prints the line and the message; the caller puts the file's name before it.
 impl Display for ScenarioError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}: {}", self.line, self.message)
@@ -31,11 +32,11 @@ impl Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// One table of the file, without a key that is not its own.
+/// One table of the file; all its keys are known.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'t> {
     text: &'t str,
-    /// As messages name it: `[network]`.
+    /// Name in messages: `[network]`.
     place: &'static str,
     offset: usize,
     entries: &'t DeTable<'t>,
@@ -54,7 +55,7 @@ impl<'t> Table<'t> {
         Self { text, place: "the file", offset: 0, entries: document.get_ref() }
     }
 
-    /// Refuses the first key that is not among these.
+    /// Rejects the first key that is not in `known`.
     pub fn only(self, known: &[&str]) -> Result<Self, ScenarioError> {
         let strangers = self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
         let Some(stranger) = strangers.min_by_key(|key| key.span().start) else { return Ok(self) };
@@ -66,12 +67,12 @@ impl<'t> Table<'t> {
         self.entries.get(key).map(|value| Field { text: self.text, key, value })
     }
 
-    /// `meaning` says in the refusal what is missing.
+    /// Returns a required field. `meaning` describes it in the error.
     pub fn need(&self, key: &'t str, meaning: &str) -> Result<Field<'t>, ScenarioError> {
         self.get(key).ok_or_else(|| self.refuse(format_args!("\"{key}\" is missing in {}: {meaning}", self.place)))
     }
 
-    /// All entries, in the order of the file.
+    /// All entries, in file order.
     pub fn fields(&self) -> Vec<Field<'t>> {
         let field = |(key, value): (&'t Spanned<_>, _)| Field { text: self.text, key: key_text(key), value };
         let mut fields: Vec<_> = self.entries.iter().map(field).collect();
@@ -117,7 +118,7 @@ impl<'t> Field<'t> {
         self.value.get_ref().as_str().ok_or_else(|| self.unlike(want))
     }
 
-    /// One of some words.
+    /// Reads one of several words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, ScenarioError> {
         let words: Vec<_> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         let want = format!("one of {}", words.join(", "));
@@ -137,7 +138,7 @@ impl<'t> Field<'t> {
         read.filter(|number| range.contains(number)).ok_or_else(|| self.unlike(want()))
     }
 
-    /// A number of which `unit` make 1, from 0 to `most`, rounded to the nearest integer of the unit.
+    /// Reads a number from 0 to `most`, and returns it in parts of 1/`unit`, rounded to the nearest integer.
     pub fn scaled(&self, unit: u32, most: u32) -> Result<u64, ScenarioError> {
         let number = match self.value.get_ref() {
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|whole| whole as f64),
@@ -149,18 +150,18 @@ impl<'t> Field<'t> {
         round(number, unit).ok_or_else(|| self.unlike(format_args!("0 or at least 1/{unit}")))
     }
 
-    /// A fraction of one, in millionths.
+    /// Reads a fraction of one, in millionths.
     pub fn fraction(&self) -> Result<u32, ScenarioError> {
         let parts = self.scaled(1_000_000, 1)?;
         Ok(u32::try_from(parts).expect("at most a million"))
     }
 
-    /// Milliseconds up to an hour, in µs.
+    /// Reads milliseconds, at most an hour, in µs.
     pub fn milliseconds(&self) -> Result<u64, ScenarioError> {
         self.scaled(1_000, 3_600_000)
     }
 
-    /// A time with its unit, in µs.
+    /// Reads a time with its unit, in µs.
     pub fn time(&self) -> Result<u64, ScenarioError> {
         let want = "a time with its unit, such as \"60s\", \"500ms\" or \"2m\"";
         let word = self.word(want)?;
@@ -174,13 +175,13 @@ impl<'t> Field<'t> {
             "h" => 3_600_000_000,
             _ => return Err(self.unlike(want)),
         };
-        // A year keeps every sum of times far from the end of the integers.
+        // A year keeps every sum of times far below an overflow.
         let number = number.parse().ok().filter(|number| number * f64::from(unit) <= 31_536e9);
         let number = number.ok_or_else(|| self.unlike(want))?;
         round(number, unit).ok_or_else(|| self.unlike("\"0s\" or at least \"1us\""))
     }
 
-    /// Index of a validator.
+    /// Reads the index of a validator.
     pub fn node(&self, size: usize) -> Result<usize, ScenarioError> {
         let read = self.integer(0..=u64::MAX)?;
         usize::try_from(read)
@@ -189,7 +190,7 @@ impl<'t> Field<'t> {
             .ok_or_else(|| self.refuse(format_args!("there is no node {read}: this network has nodes 0 to {}", size - 1)))
     }
 
-    /// Indices of validators, each once, in the order of the file.
+    /// Reads indices of validators, each at most once, in file order.
     pub fn nodes(&self, size: usize) -> Result<Vec<usize>, ScenarioError> {
         let want = "a list of nodes, such as [0, 3]";
         let mut nodes = Vec::new();
@@ -204,8 +205,8 @@ impl<'t> Field<'t> {
     }
 }
 
-/// To the nearest integer of the unit; `None` if that is 0 and the number is not. Multiplication and rounding of doubles are
-/// exact operations of IEEE 754: every machine reads the same.
+/// Rounds to the nearest integer of the unit; `None` if that is 0 and the number is not. Multiplication and rounding of
+/// doubles are exact operations of IEEE 754: every machine gets the same value.
 fn round(number: f64, unit: u32) -> Option<u64> {
     let rounded = (number * f64::from(unit)).round() as u64;
     (rounded > 0 || number == 0.0).then_some(rounded)

@@ -1,7 +1,7 @@
-//! The names of all keys. The parser refuses every other one, and a test compares `docs/simulator.md` with this table.
+//! The names of all keys. The parser rejects all others, and a test compares `docs/simulator.md` with this table.
 
-/// Tables of a scenario file and their keys. `""` is the file itself, `fault K` a `[[fault]]` of kind K; the keys of
-/// `[engine_config]` are the engine's own.
+/// Tables of a scenario file and their keys. `""` is the file itself, `fault K` a `[[fault]]` of kind K. The engine
+/// defines the keys of `[engine_config]`.
 pub const SCHEMA: &[(&str, &[&str])] = &[
     ("", ROOT),
     ("network", NETWORK),

@@ -1,4 +1,4 @@
-//! Networks that mean harm.
+//! Adversarial networks.
 
 use super::{passes, run, scenario};
 use crate::simulate::Run;
@@ -18,7 +18,7 @@ fn no_adversary_breaks_anything() {
     }
 }
 
-/// Of a thousand decided leader slots, how many were committed by the direct rule.
+/// Number of direct commits per thousand decided leader slots.
 fn direct(adversary: &str, nodes: usize, w: u64) -> u64 {
     let scenario = under(adversary, nodes, w);
     let mut run = Run::new(&scenario, 2, None).expect("the scenario needs nothing");
@@ -30,8 +30,9 @@ fn direct(adversary: &str, nodes: usize, w: u64) -> u64 {
     1_000 * direct / all
 }
 
-/// With one leader slot. The scheduler cannot push the direct rule below the thesis' bound 1 - f/n, and comes near it; under the
-/// random model it succeeds at least as often as by the specification's Monte Carlo (§6), which has no weak links.
+/// With one leader slot, the scheduler cannot push the direct rule below the thesis' bound 1 - f/n, but comes close to
+/// it. Under the random model the rule succeeds at least as often as in the specification's Monte Carlo (§6), which has
+/// no weak links.
 #[test]
 fn adversaries_hurt_as_much_as_they_should_and_no_more() {
     assert_eq!(direct("none", 4, 4), 1_000);

@@ -1,4 +1,4 @@
-//! Each check, shown to fire.
+//! Proves for each check that it detects its violation.
 
 use super::{CALM, run, scenario};
 use crate::{
@@ -32,12 +32,12 @@ fn a_node_that_executes_wrongly_is_found() {
     assert_eq!(report.verdict, Verdict::Diverged, "{}", report.text());
     let has = |words: &str| report.violations.iter().any(|violation| violation.contains(words));
     assert!(has("has another block"), "{:#?}", report.violations);
-    // The others certified what it did not make, and it noticed that itself.
+    // The others certified a block that it did not make, and it noticed that itself.
     assert!(has("node 2 halted"), "{:#?}", report.violations);
     assert_eq!(report.lost, 0, "{}", report.text());
 }
 
-/// What a node executes, as the checks see it.
+/// An executed block as the checks receive it.
 fn block(height: u64, transactions: &[&VerifiedTransaction]) -> Executed {
     let receipt = |transaction: &&VerifiedTransaction| Receipt {
         transaction_hash: transaction.hash(),
@@ -79,7 +79,7 @@ fn block(height: u64, transactions: &[&VerifiedTransaction]) -> Executed {
     Executed { hash: B256::left_padding_from(&height.to_be_bytes()), committed: Arc::new(committed), returned: Vec::new() }
 }
 
-/// Three honest nodes, and a Byzantine one; a transaction, and another one that no client submitted.
+/// Three honest nodes and a Byzantine one; a submitted transaction, and one that no client submitted.
 fn watched() -> (Checks, VerifiedTransaction, VerifiedTransaction) {
     let mut clients = Clients::new(&scenario(4, CALM), 1);
     (Checks::new(&[0, 1, 2, 3], |process| process != 3), clients.make(), clients.make())

@@ -1,9 +1,9 @@
-//! Message delays against the specification.
+//! Compares message delays with the specification.
 
 use super::{passes, run, scenario};
 use crate::Report;
 
-/// Links of one delay, and nothing that costs time besides.
+/// Links of one delay; nothing else costs time.
 const LOCK_STEP: &str = include_str!("../../tests/fixtures/lock-step.toml");
 const LOAD: &str = "[load]\nrate = 500\ntx_bytes = 128\n";
 
@@ -12,7 +12,7 @@ fn choose(n: u64, k: u64) -> f64 {
     (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
 }
 
-/// The specification's §9.3: mean block-to-commit delay of ten validators, of which `crashed` are.
+/// §9.3 of the specification: mean block-to-commit delay of ten validators, `crashed` of them crashed.
 fn expected_delays(w: u64, leaders: u64, crashed: u64) -> f64 {
     let (w, share) = (w as f64, leaders as f64 / 10.0);
     if crashed == 0 {
@@ -23,7 +23,8 @@ fn expected_delays(w: u64, leaders: u64, crashed: u64) -> f64 {
 }
 
 fn lock_step(w: u64, leaders: u64, crashed: u64, seconds: u64) -> Report {
-    // Everything of a round arrives in one moment; with a quorum alive its last message is also the last there is.
+    // All messages of a round arrive at one instant; if only a quorum is up, its last message is also the last of the
+    // round.
     let grace = if crashed == 0 { 5 } else { 0 };
     let dead = if crashed == 0 { "" } else { "[[fault]]\nkind = \"crash\"\nat = \"0s\"\nnodes = [2, 5, 8]\n" };
     let config =

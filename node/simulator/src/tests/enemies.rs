@@ -1,4 +1,4 @@
-//! Byzantine validators in whole networks: up to f break nothing, more are caught.
+//! Byzantine validators in whole networks: up to f do no harm, more are detected.
 
 use super::{CALM, passes, run, scenario};
 use crate::{Verdict, scenario::parse};
@@ -44,7 +44,7 @@ fn median(engine: &str, nodes: usize, faulty: usize, behaviour: &str) -> u64 {
     report.latency.expect("something was committed").p50
 }
 
-/// What equivocators and twins say twice costs everybody fetches and undecided slots only until it is proven.
+/// Equivocators and twins cost fetches and undecided slots only until they are proven.
 #[test]
 fn two_faced_validators_cost_little_more_than_silent_ones() {
     for engine in ["mahi-mahi", "autobahn"] {
@@ -68,12 +68,12 @@ fn real_signatures_give_the_same_verdict() {
     }
 }
 
-/// More enemies than the fault model allows break safety, and it must be noticed.
+/// More Byzantine validators than the fault model allows break safety, and the checks must detect it.
 #[test]
 fn twins_beyond_the_fault_model_are_caught() {
     let within = run(&scenario(4, &format!("{CALM}{}{SPLIT}", byzantine(&[0], "twin"))), 1);
     passes(&within);
-    // From the start, or their doubles would be known, and nobody would stand on either.
+    // From the start; otherwise their siblings would be known, and no validator would build on either.
     let split = SPLIT.replace("at = \"1s\"", "at = \"0s\"");
     let beyond = run(&scenario(4, &format!("{CALM}{}{split}", byzantine(&[0, 1], "twin"))), 1);
     assert_eq!(beyond.verdict, Verdict::Diverged, "{}", beyond.text());

@@ -1,4 +1,4 @@
-//! Runs of whole networks, small and short, and of each checker that it fires.
+//! Short runs of small networks, and tests of the checks.
 
 mod adversaries;
 mod checkers;
@@ -8,7 +8,7 @@ mod slow;
 
 use crate::{Micros, Report, Scenario, Verdict, load, scenario::parse, simulate, simulate::Run};
 
-/// A network of 20 ms links, and what else the file says.
+/// A network with the given rest of the scenario file.
 fn scenario(nodes: usize, rest: &str) -> Scenario {
     let text = format!("engine = \"mahi-mahi\"\nnodes = {nodes}\n{rest}");
     parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -27,7 +27,7 @@ fn run(scenario: &Scenario, seed: u64) -> Report {
     simulate(scenario, seed, None).expect("the scenario needs nothing")
 }
 
-/// Everything was committed, once, and nothing is wrong.
+/// Everything was committed exactly once, and there is no violation.
 fn passes(report: &Report) {
     assert_eq!(report.verdict, Verdict::Pass, "{}\n{:#?}", report.text(), report.violations);
     assert!(report.submitted > 0 && report.lost == 0 && report.duplicated == 0, "{}", report.text());
@@ -49,8 +49,8 @@ fn the_same_seed_tells_the_same_and_another_seed_another() {
     assert_ne!(one.digest, other.digest);
 }
 
-/// No side is a quorum. What one side committed just before, clients of the other learn when they turn to it after their patience: that
-/// is not a commit inside the partition.
+/// No side is a quorum. Clients learn of commits just before the partition when they turn to the other side after their
+/// patience. That is not a commit inside the partition.
 #[test]
 fn nothing_is_committed_in_a_partition_without_a_quorum() {
     for engine in ["autobahn", "mahi-mahi"] {
@@ -61,7 +61,7 @@ fn nothing_is_committed_in_a_partition_without_a_quorum() {
             );
             let report = run(&parse(&text).expect("a scenario"), seed);
             passes(&report);
-            // What had the votes of a quorum when the network fell apart is committed within a few delays.
+            // Slots that had the votes of a quorum before the partition are committed within a few delays.
             let inside: Vec<_> = report.timeline.iter().filter(|second| (4..10).contains(&second.second)).collect();
             assert_eq!(inside.len(), 6);
             assert!(inside.iter().all(|second| second.committed == 0), "{engine}, seed {seed}: {inside:#?}");
@@ -78,7 +78,7 @@ fn every_payload_gives_the_same_verdict() {
     }
 }
 
-/// The contract as `make contracts` built it.
+/// The contract as built by `make contracts`.
 fn wasm(name: &str) -> Vec<u8> {
     let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/contracts/wasm32-unknown-unknown/release");
     let directory = std::env::var("CONTRACTS_WASM_DIR").unwrap_or_else(|_| built.to_owned());

@@ -1,5 +1,5 @@
-//! One validator executes or writes so slowly that it falls further behind than shares are kept. When it is as fast as the
-//! others again it catches up, though nothing that comes by itself helps it, and it orders again.
+//! One validator executes or writes so slowly that it falls further behind than shares are kept. When it is fast again
+//! it catches up, although no unsolicited message helps it, and then orders again.
 
 use super::scenario;
 use crate::{Micros, Observer, Probe, Scenario, simulate::Run};
@@ -7,10 +7,11 @@ use corniche_engine::TraceEvent;
 use std::{cell::RefCell, rc::Rc};
 
 const SLOW: usize = 3;
-/// The others have so many blocks more at least: shares are kept for 64 ahead, and execution goes on for 64 without certificates.
+/// Minimum lead of the others in blocks: shares are kept for 64 ahead, and execution continues for 64 without
+/// certificates.
 const FAR: u64 = 150;
 
-/// A validator whose disk stands still makes Autobahn's slots slow, so the time is long; the last seconds are without load.
+/// A validator with a stalled disk makes Autobahn's slots slow, so the run is long; the last seconds are without load.
 fn scenario_with(engine: &str, faults: &str) -> Scenario {
     let rest = format!(
         "duration = \"90s\"\n[network]\ndelay_ms = 5\n[load]\nrate = 50\ntx_bytes = 200\nstop = \"80s\"\n\
@@ -21,7 +22,7 @@ fn scenario_with(engine: &str, faults: &str) -> Scenario {
     scenario
 }
 
-/// Runs it; whether the slow validator followed and then ordered again.
+/// Runs the scenario; the slow validator must follow and then order again.
 fn run(engine: &str, faults: &str) {
     let scenario = scenario_with(engine, faults);
     let notes = Rc::new(RefCell::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! What a correct validator never says (3.11 of the specification), checked on everything that leaves it.
+//! Checks everything that a correct validator sends against the rules of conduct (3.11 of the specification).
 
 use crate::{
     Config,
@@ -11,7 +11,7 @@ use corniche_testkit::Judge;
 use corniche_types::{B256, Bytes, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
-/// Remembers what every validator has said.
+/// Remembers everything that each validator has sent.
 pub struct Conduct {
     context: Context,
     schedule: Schedule,
@@ -26,9 +26,9 @@ pub struct Conduct {
 struct Said {
     /// PREPAREs, votes, acknowledgements: one value each.
     values: BTreeMap<(Kind, Slot, View), B256>,
-    /// Votes for cars: one a position.
+    /// Votes for cars: one per position.
     held: BTreeMap<(ValidatorIndex, u64), B256>,
-    /// Of each slot the last view given up.
+    /// For each slot: the last view given up, and its report.
     complaints: BTreeMap<Slot, (View, Report)>,
 }
 
@@ -54,12 +54,12 @@ impl Judge for Conduct {
         let message = wire::decode(message).map_err(|error| error.to_string())?;
         let said = self.validators.entry(from).or_default();
         match message {
-            // D5: what is committed counts as voted for, and its owner needs its certificate to go on.
+            // D5: a committed car counts as voted for, and its owner needs its certificate to continue.
             Message::Held { tip, .. } if self.executed.contains(&tip) => Ok(()),
             Message::Held { tip, .. } => said.holds(tip),
             Message::Prepare(prepare) => {
                 let (slot, view) = (prepare.cut.slot, prepare.view);
-                // Others' proposals are passed on.
+                // Validators forward proposals of others.
                 let is_own = self.schedule.leader(slot, view).as_usize() == from;
                 if is_own { said.says(Kind::Proposal, slot, view, self.context.cut(&prepare.cut)) } else { Ok(()) }
             }
@@ -79,13 +79,13 @@ impl Judge for Conduct {
 }
 
 impl Said {
-    /// N5.
+    /// Checks N5.
     fn holds(&mut self, tip: Tip) -> Result<(), String> {
         let first = *self.held.entry((tip.lane, tip.position.0)).or_insert(tip.digest);
         must(first == tip.digest, || format!("N5: votes for two cars of lane {} at position {}", tip.lane, tip.position.0))
     }
 
-    /// N1, N2, N10.
+    /// Checks N1, N2 and N10.
     fn says(&mut self, kind: Kind, slot: Slot, view: View, value: B256) -> Result<(), String> {
         let place = (kind, slot, view);
         let is_new = !self.values.contains_key(&place);
@@ -94,17 +94,17 @@ impl Said {
         let Some((_, report)) = self.complaints.get(&slot).filter(|(given_up, _)| is_new && *given_up >= view) else {
             return Ok(());
         };
-        // What its complaint names was said before, but perhaps to nobody: power failed.
+        // The votes named in its complaint were given before, but perhaps not sent because power failed.
         let is_named = match kind {
             Kind::Vote => report.voted == Some((view, value)),
             Kind::Acknowledgement => report.confirmed == Some((view, value)),
-            // P5: those bind nobody.
+            // P5: these are not binding.
             Kind::WeakVote | Kind::Proposal => true,
         };
         must(is_named, || format!("N2: {kind:?} in slot {} view {} after giving it up", slot.0, view.0))
     }
 
-    /// N4, and one complaint a view.
+    /// Checks N4, and that there is one complaint per view.
     fn complains(&mut self, slot: Slot, view: View, report: Report) -> Result<(), String> {
         for (kind, named) in [(Kind::Vote, report.voted), (Kind::Acknowledgement, report.confirmed)] {
             let said = self.values.range((kind, slot, View(0))..=(kind, slot, view)).next_back();

@@ -1,4 +1,4 @@
-//! What the doubles have seen, and the certificates that can be made of it.
+//! Data that the doubles have seen, and the certificates that they can make from it.
 
 use crate::{
     Share, Signatures, Signer,
@@ -12,9 +12,9 @@ use corniche_engine::Committee;
 use corniche_types::{B256, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots of the past that are remembered.
+/// Number of past slots that are remembered.
 pub const SLOTS_KEPT: u64 = 24;
-/// Certificates of cars that are remembered.
+/// Number of remembered car certificates.
 const TIPS_KEPT: usize = 512;
 
 pub type Shares = BTreeMap<ValidatorIndex, Share>;
@@ -29,15 +29,15 @@ pub struct Known {
     held: BTreeMap<Tip, Shares>,
     votes: BTreeMap<Place, Shares>,
     acks: BTreeMap<Place, Shares>,
-    /// Certificates of views: of one view all name one value.
+    /// Certificates of views: all of one view name one value.
     pub prepared: BTreeMap<(Slot, View), PrepareQc>,
-    /// Certificates of slots: of one slot all name one value.
+    /// Certificates of slots: all of one slot name one value.
     pub commits: BTreeMap<Slot, CommitQc>,
-    /// Of correct validators.
+    /// TIMEOUTs of correct validators.
     pub timeouts: BTreeMap<(Slot, View), BTreeMap<ValidatorIndex, Timeout>>,
-    /// The highest slot heard of.
+    /// The highest slot seen.
     pub top: Slot,
-    /// Two certificates that cannot both exist.
+    /// Set if two certificates contradict each other.
     pub contradiction: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl Known {
         }
     }
 
-    /// Takes in what `from` says.
+    /// Learns from a message of `from`.
     pub fn learn(&mut self, from: ValidatorIndex, message: &Message) {
         match message {
             Message::Car(car) => self.learn_available(car.certificate.as_ref()),
@@ -155,20 +155,20 @@ impl Known {
         }
     }
 
-    // ---- what the members can sign together ----------------------------------------------------------------------------
+    // ---- signatures of the members -------------------------------------------------------------------------------------
 
     pub fn share(&self, member: ValidatorIndex, statement: &Statement) -> Share {
         assert!(self.members.contains(&member), "nobody has the keys of the others");
         FakeKeys(member).share(&self.context.statement(statement))
     }
 
-    /// With every member's own.
+    /// Adds the shares of all members.
     fn with_own(&self, shares: Option<&Shares>, statement: &Statement) -> Shares {
         let own = self.members.iter().map(|member| (*member, self.share(*member, statement)));
         shares.into_iter().flatten().map(|(signer, share)| (*signer, share.clone())).chain(own).collect()
     }
 
-    /// A car's certificate, if enough have voted for it.
+    /// Makes a car's certificate if enough validators voted for it.
     pub fn availability(&self, tip: Tip) -> Option<Availability> {
         let shares = self.with_own(self.held.get(&tip), &Statement::Held(tip));
         (shares.len() >= self.committee.validity()).then(|| Availability { tip, proof: proof(&shares) })
@@ -196,13 +196,13 @@ impl Known {
         (shares.len() >= least).then(|| CommitQc { kind, slot, view, cut, proof: proof(&shares) })
     }
 
-    /// P3: votes that pretend to be acknowledgements. Nobody may believe it.
+    /// P3: votes presented as acknowledgements. No correct validator may accept it.
     pub fn pretended_commit(&self, slot: Slot, view: View) -> Option<CommitQc> {
         let PrepareQc { cut, proof, .. } = self.prepared.get(&(slot, view))?.clone();
         Some(CommitQc { kind: CommitKind::Slow, slot, view, cut, proof })
     }
 
-    /// A TC of these complaints, which may be lies.
+    /// Makes a TC of these complaints, which may be lies.
     pub fn timeout_certificate(slot: Slot, view: View, timeouts: &BTreeMap<ValidatorIndex, Timeout>) -> TimeoutQc {
         let shares = timeouts.iter().map(|(sender, timeout)| (*sender, timeout.share.clone())).collect();
         let confirmed = timeouts.values().filter_map(|timeout| timeout.confirmed.clone()).max_by_key(|it| (it.view, it.cut));

@@ -1,4 +1,4 @@
-//! What doubles do with cars: forks, and cars that few get to see.
+//! Attacks of doubles on lanes: forks, and cars shown to few validators.
 
 use super::{Doubles, Vice, index};
 use crate::{
@@ -9,20 +9,20 @@ use crate::{
 use corniche_testkit::Act;
 use corniche_types::ValidatorIndex;
 
-/// So often is a car sent in vain before everybody gets it.
+/// Number of fruitless sends of a car before it goes to all.
 const PATIENCE: u32 = 4;
 
-/// To whom a member shows one of its cars.
+/// The audience of one of a member's cars.
 pub struct Disclosure {
     car: Tip,
     audience: Vec<usize>,
-    /// Another car for the same position.
+    /// Another car for this position, and its audience.
     sibling: Option<(SignedCar, Vec<usize>)>,
     times: u32,
 }
 
 impl Doubles {
-    /// Whether the engine gets to see it.
+    /// Returns true if the engine receives the message too.
     pub(super) fn hear_of_lanes(&mut self, act: &mut Act<'_>, from: usize, message: &Message) -> bool {
         let me = index(act.me);
         match message {
@@ -48,13 +48,13 @@ impl Doubles {
         }
     }
 
-    /// Whether that is all that leaves of it.
+    /// Returns true if the message itself must not be sent.
     pub(super) fn say_of_lanes(&mut self, act: &mut Act<'_>, to: &[usize], message: &Message) -> bool {
         let me = index(act.me);
         match message {
             Message::Car(car) if car.car.lane == me => self.disclose(act, car),
             Message::Available(_) => self.has(me, Vice::Hides) && act.random.once_in(2),
-            // Nothing, as if it had nothing.
+            // Responds with nothing, as if it held nothing.
             Message::Cars { tip, .. } if self.has(me, Vice::Hides) && act.random.once_in(2) => {
                 act.send(to.iter().copied(), Message::Cars { tip: *tip, cars: Vec::new() }.encode());
                 true
@@ -89,7 +89,8 @@ impl Doubles {
         true
     }
 
-    /// As many as certify it, the next leader alone, or nobody, so that those above it stand on nothing.
+    /// As many as a certificate needs, the next leader alone, or no validator, so that the parents of later cars are
+    /// missing.
     fn confidants(&self, act: &mut Act<'_>) -> Vec<usize> {
         match act.random.below(3) {
             0 if self.config.cars_ahead > 1 => Vec::new(),
@@ -101,7 +102,7 @@ impl Doubles {
         }
     }
 
-    /// Everybody sees one of both, some see both.
+    /// Shows every validator one of two cars, and some both.
     fn fork(&self, act: &mut Act<'_>, tip: Tip, car: &SignedCar) -> Disclosure {
         let mut sibling = car.clone();
         let before = self.disclosures.get(&(tip.lane, tip.position.before().0)).and_then(|before| before.sibling.clone());
@@ -112,7 +113,7 @@ impl Doubles {
                 sibling.certificate = Some(certificate);
             }
         }
-        // A transaction that nobody handed in.
+        // A transaction that no user submitted.
         let junk = (u64::MAX - act.random.below(1 << 32)).to_le_bytes();
         sibling.car.batch = [&sibling.car.batch[..], &junk].concat().into();
         sibling.signature = FakeKeys(tip.lane).sign(&self.context.car(&sibling.car));

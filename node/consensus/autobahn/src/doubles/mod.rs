@@ -1,9 +1,9 @@
-//! Byzantine validators as only Autobahn can have them (feature `kit`), for schedules of whole engines.
+//! Byzantine validators specific to Autobahn (feature `kit`), for schedules of whole engines.
 //!
-//! Each runs the real engine; what leaves is decided here, with the keys of all members at hand. What one of them does wrong is a set of
-//! [`Vice`]s; how it attacks a view that it leads is drawn once ([`slots`]). They remember every share that they were shown, so they
-//! make every certificate that could be made of them, and two that contradict each other are proof that safety is lost, whoever has
-//! executed what.
+//! Each runs the real engine. This module decides which messages are sent, and has the keys of all members. The
+//! misbehaviour of a member is a set of [`Vice`]s. The attack on a view that a member leads is drawn once ([`slots`]).
+//! The doubles remember every share they saw, and make every certificate that is possible from these. Two contradicting
+//! certificates prove a loss of safety, even before execution.
 
 mod judge;
 mod known;
@@ -25,28 +25,28 @@ use lanes::Disclosure;
 use slots::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By name, as schedules draw them.
+/// Names of the doubles, in the order used by schedules.
 pub const NAMES: [&str; 9] =
     ["lane-forker", "discloser", "splitter", "liar", "hoarder", "stale-leader", "late-leader", "copier", "schemer"];
 
-/// What a member does wrong.
+/// One kind of misbehaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Vice {
     /// Signs two cars for a position and shows them to different validators.
     Forks,
-    /// Shows its cars to f or to the next leader only, and hardly answers questions.
+    /// Shows its cars only to f validators or to the next leader, and hardly responds to requests.
     Hides,
-    /// As a leader shows one value to as many as it needs for a certificate, and another one to the others.
+    /// As a leader, shows one value to as many as a certificate needs, and another one to the others.
     Splits,
-    /// Complains at once, denies what it voted for or reports another value, and picks the complaints that make a TC.
+    /// Complains at once, denies its votes or reports another value, and picks the complaints that make a TC.
     Lies,
-    /// Keeps certificates that it could show, or shows them to few, or late.
+    /// Withholds certificates, or shows them to few validators, or late.
     Hoards,
-    /// As a leader proposes old tips, and before its turn.
+    /// As a leader, proposes old tips, and proposes before its turn.
     Repeats,
-    /// As a leader proposes after others have complained.
+    /// As a leader, proposes after others have complained.
     Lingers,
-    /// Passes on others' proposals without what makes them valid.
+    /// Forwards others' proposals without the parts that make them valid.
     Strips,
 }
 
@@ -64,7 +64,7 @@ fn vices(name: &str) -> &'static [Vice] {
     }
 }
 
-/// All of one run. See the module documentation.
+/// All doubles of one run.
 pub struct Doubles {
     config: Config,
     committee: Committee,
@@ -72,17 +72,17 @@ pub struct Doubles {
     schedule: Schedule,
     members: BTreeMap<ValidatorIndex, &'static [Vice]>,
     known: Known,
-    /// How a view that a member leads is attacked.
+    /// Attacks on views that a member leads.
     plans: BTreeMap<(Slot, View), Plan>,
-    /// Who has lied about a view already.
+    /// Members that already lied about a view.
     complained: BTreeSet<(ValidatorIndex, Slot, View)>,
-    /// How a view is to end.
+    /// The TC chosen to end a view.
     chosen: BTreeMap<(Slot, View), TimeoutQc>,
     /// Slots whose commits are kept secret.
     secret: BTreeSet<Slot>,
-    /// What leaves later, by time.
+    /// Delayed messages, by time.
     later: BTreeMap<(Micros, u64), (Vec<usize>, Message)>,
-    /// Which of a member's cars is shown to whom.
+    /// The audience of each of a member's cars.
     disclosures: BTreeMap<(ValidatorIndex, u64), Disclosure>,
     sequence: u64,
 }
@@ -115,7 +115,7 @@ impl Doubles {
         self.members.contains_key(&validator)
     }
 
-    /// The others that are correct, as far as this gang knows.
+    /// Validators that are correct, as far as this gang knows.
     fn correct(&self) -> Vec<usize> {
         self.committee.indices().filter(|other| !self.is_member(*other)).map(ValidatorIndex::as_usize).collect()
     }
@@ -124,7 +124,7 @@ impl Doubles {
         (0..self.committee.size()).collect()
     }
 
-    /// `count` of the correct ones.
+    /// `count` random correct validators.
     fn some(&self, act: &mut Act<'_>, count: usize) -> Vec<usize> {
         let mut correct = self.correct();
         act.random.shuffle(&mut correct);
@@ -132,7 +132,7 @@ impl Doubles {
         correct
     }
 
-    /// Of a certificate of n − f, what is missing besides the members' own shares.
+    /// Number of shares that a certificate of n − f needs besides the members' own.
     fn needed(&self) -> usize {
         self.committee.quorum().saturating_sub(self.members.len())
     }

@@ -1,4 +1,4 @@
-//! What doubles do in slots: as leaders, as voters, and when they complain.
+//! Attacks of doubles in slots: as leaders, as voters, and by complaints.
 
 use super::{Doubles, Vice, index, known::Known};
 use crate::{
@@ -13,34 +13,34 @@ use corniche_testkit::{Act, Micros};
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 
-/// So many ways to end a view are looked at.
+/// Number of ways to end a view that are tried.
 const TRIES: usize = 16;
 
-/// How a view that a member leads is attacked.
+/// The attack on a view that a member leads.
 pub struct Plan {
-    /// What is proposed to whom.
+    /// Proposals and their audiences.
     shown: Vec<(Vec<usize>, Message)>,
-    /// That waits for somebody to complain.
+    /// True while the proposals wait for a complaint.
     lingers: bool,
-    /// The value of the second half.
+    /// The value shown to the second half.
     rival: Option<B256>,
-    /// Certificates are not shown as they should be.
+    /// True if certificates are withheld.
     hoards: bool,
     confirm: Show,
     is_confirmed: bool,
     is_committed: bool,
 }
 
-/// To whom a certificate is shown.
+/// Audience of a certificate.
 #[derive(Clone)]
 enum Show {
     Some(Vec<usize>),
-    /// To all, when somebody has complained.
+    /// All validators, after a complaint.
     Late,
 }
 
 impl Doubles {
-    /// Whether the engine gets to see it.
+    /// Returns true if the engine receives the message too.
     pub(super) fn hear_of_slots(&mut self, act: &mut Act<'_>, from: ValidatorIndex, message: &Message) -> bool {
         let me = index(act.me);
         match message {
@@ -48,7 +48,7 @@ impl Doubles {
             Message::Confirmed(vote) => self.count(act, vote.slot, vote.view),
             Message::Timeout(timeout) if !self.is_member(from) => self.hear_complaint(act, timeout.slot, timeout.view),
             Message::Commit(certificate) if self.has(me, Vice::Repeats) => self.propose_early(act, certificate),
-            // Not what other members pass on, or they would never end.
+            // Excludes messages that other members forward; otherwise forwarding would never end.
             Message::Prepare(prepare) if self.has(me, Vice::Strips) && !self.is_member(from) && act.random.once_in(2) => {
                 let mut copy = prepare.clone();
                 copy.available.retain(|_| act.random.once_in(2));
@@ -61,7 +61,7 @@ impl Doubles {
         true
     }
 
-    /// Whether that is all that leaves of it.
+    /// Returns true if the message itself must not be sent.
     pub(super) fn say_of_slots(&mut self, act: &mut Act<'_>, to: &[usize], message: &Message) -> bool {
         let me = index(act.me);
         match message {
@@ -91,7 +91,7 @@ impl Doubles {
 
     // ---- leading -------------------------------------------------------------------------------------------------------
 
-    /// The engine of this view's leader proposes, or does so again.
+    /// The engine of this view's leader proposes, or repeats its proposal.
     fn lead(&mut self, act: &mut Act<'_>, prepare: &SignedPrepare) {
         let place = (prepare.cut.slot, prepare.view);
         if !self.plans.contains_key(&place) {
@@ -115,7 +115,7 @@ impl Doubles {
         let members = self.members.keys().map(|member| member.as_usize());
         let mut rival = None;
         let mut shown = Vec::new();
-        // Where a member leads next, a value that is committed in secret is worth more than two that are not.
+        // If a member leads next, a value committed in secret is worth more than two values that are not.
         let is_followed = self.is_member(self.schedule.leader(place.0, View(place.1.0.saturating_add(1))));
         let splits = self.has(me, Vice::Splits) && act.random.once_in(3) == is_followed;
         if is_fresh && splits {
@@ -128,11 +128,11 @@ impl Doubles {
         } else if self.has(me, Vice::Hoards)
             && (act.random.once_in(4) || self.secret.contains(&place.0) && !act.random.once_in(4))
         {
-            // To some: too few to go on, unless somebody else is faulty.
+            // Shows it to some: too few to continue, unless another validator is faulty.
             let few = act.random.between(1, self.committee.overlap() as u64) as usize;
             shown.push((self.some(act, few).into_iter().chain(members).collect(), Message::Prepare(prepare)));
         } else if !is_fresh && self.has(me, Vice::Lies) && act.random.once_in(4) {
-            // P24: not what the TC binds to. Nobody may vote for it.
+            // P24: differs from the value that the TC requires. No correct validator may vote for it.
             shown.push((self.everybody(), Message::Prepare(self.rival(act, &prepare))));
         } else {
             shown.push((self.everybody(), Message::Prepare(prepare)));
@@ -157,7 +157,7 @@ impl Doubles {
         prepare
     }
 
-    /// Another value that is as good.
+    /// Makes another equally valid value.
     fn rival(&self, act: &mut Act<'_>, prepare: &SignedPrepare) -> SignedPrepare {
         let rival = self.with_old_tips(act, prepare);
         let mut rival = if act.random.once_in(2) { rival } else { prepare.clone() };
@@ -165,8 +165,8 @@ impl Doubles {
         self.signed(index(act.me), rival)
     }
 
-    /// Some lanes' tips of an earlier cut, or of the other branch of a fork; no certificate shown that is not needed, and the ticket
-    /// that was known first.
+    /// Uses tips of an earlier cut, or of the other branch of a fork, for some lanes. Shows only necessary
+    /// certificates, and the ticket that was known first.
     fn with_old_tips(&self, act: &mut Act<'_>, prepare: &SignedPrepare) -> SignedPrepare {
         let slot = prepare.cut.slot;
         let anchor = self.anchor(&prepare.cut);
@@ -209,7 +209,7 @@ impl Doubles {
         self.known.cuts.get(&(Slot(slot), cut.anchor)).cloned()
     }
 
-    /// As soon as the ticket is there, though nobody has seen a PREPARE of the slot before.
+    /// Proposes as soon as the ticket exists, although no PREPARE of the previous slot was seen.
     fn propose_early(&mut self, act: &mut Act<'_>, ticket: &CommitQc) {
         let slot = Slot(ticket.slot.0 + self.config.open_slots);
         let place = (slot, View(0));
@@ -227,7 +227,7 @@ impl Doubles {
 
     // ---- certificates --------------------------------------------------------------------------------------------------
 
-    /// Somebody voted: what is certified now is shown as planned.
+    /// A vote arrived: sends new certificates as planned.
     fn count(&mut self, act: &mut Act<'_>, slot: Slot, view: View) {
         let Some(plan) = self.plans.get_mut(&(slot, view)).filter(|plan| plan.hoards) else { return };
         if let Some(certificate) = self.known.prepared.get(&(slot, view))
@@ -250,7 +250,7 @@ impl Doubles {
         }
     }
 
-    /// One learns of it now, or nobody; others after a while.
+    /// Sends the commit to one validator or none now, and to others later.
     fn keep_secret(&mut self, act: &mut Act<'_>, certificate: CommitQc) {
         self.secret.insert(certificate.slot);
         if act.random.once_in(4) {
@@ -287,7 +287,7 @@ impl Doubles {
         }
     }
 
-    /// To everybody something else.
+    /// Sends a different complaint to every validator.
     fn complain(&mut self, act: &mut Act<'_>, slot: Slot, view: View) {
         for to in self.correct() {
             let lie = self.lie(act, index(act.me), slot, view);
@@ -295,7 +295,7 @@ impl Doubles {
         }
     }
 
-    /// A complaint that anybody would accept.
+    /// A complaint that any validator would accept.
     fn lie(&self, act: &mut Act<'_>, member: ValidatorIndex, slot: Slot, view: View) -> Timeout {
         let known: Vec<_> =
             self.known.cuts.range((slot, B256::ZERO)..=(slot, B256::repeat_byte(255))).map(|(key, _)| key.1).collect();
@@ -316,7 +316,8 @@ impl Doubles {
         Timeout { slot, view, report, share, confirmed, cuts }
     }
 
-    /// Of the complaints that were made, and of lies, the TC that does most harm: it forgets what is committed, or else it binds to the rival.
+    /// Chooses the most harmful TC of the received complaints and of lies: one that forgets a committed value, or else
+    /// one that requires the rival.
     fn steer(&mut self, act: &mut Act<'_>, slot: Slot, view: View) {
         let Some(complaints) = self.known.timeouts.get(&(slot, view)).filter(|_| !self.chosen.contains_key(&(slot, view)))
         else {
@@ -351,7 +352,7 @@ impl Doubles {
         self.chosen.insert((slot, view), reason);
     }
 
-    /// As the leader of the next view: the TC that was chosen, and what it binds to.
+    /// For the leader of the next view: the chosen TC, and the value it requires.
     fn chosen_reason(&self, prepare: &SignedPrepare) -> Option<SignedPrepare> {
         let slot = prepare.cut.slot;
         let reason = self.chosen.get(&(slot, View(prepare.view.0.checked_sub(1)?)))?;

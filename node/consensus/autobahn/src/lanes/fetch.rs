@@ -1,17 +1,20 @@
-//! Histories and bodies that others hold (Y1–Y5). One holder is asked; when nothing comes, another one too (P15).
+//! Fetches histories and bodies from peers (Y1–Y5). One holder is asked first; without a response, another one too
+//! (P15).
 //!
-//! | wanted | asked | ends |
+//! | target | asked peers | ends when |
 //! |---|---|---|
-//! | the history of the committed tip that is executed next | whoever may have it, round and round | when it is held |
-//! | the history of a tip that is certified (Y2) or executed later | its signers, one of whom is correct | when it is held, or the lane is full: its turn will come |
-//! | the body of a tip without certificate (Y4) | the leader that proposed it | when it is held, or no vote waits for it any more |
+//! | the history of the committed tip that is executed next | all that may have it, repeatedly in turn | held |
+//! | the history of a tip that is certified (Y2) or executed later | its signers, of which one is correct | held, or lane full |
+//! | the body of a tip without certificate (Y4) | the leader that proposed it | held, or no vote waits for it any more |
 //!
-//! A source is asked again at once while it brings at least half of a full answer, otherwise the next one is. So a faulty source delays a
-//! history as much as a silent one does, once for each time it is asked. The questions to others stay open meanwhile: an answer to an
-//! earlier one is used from the car down that is still missing.
+//! A source is asked again at once while it sends at least half of a full response, otherwise the next one is asked. So
+//! a faulty source delays a history only as long as a silent one does, once for each time it is asked. Requests to
+//! other sources stay open meanwhile: a response to an earlier request is used from the car that is still missing
+//! downwards.
 //!
-//! Nobody can make this grow: certified tips are at most [`MAX_EARLY`] a lane, bodies are bounded by the votes that wait for them, and of
-//! an answer only what was asked for is taken in. What is not due costs nothing.
+//! No peer can make this grow without bound. There are at most [`MAX_EARLY`] certified tips per lane, bodies are
+//! bounded by the votes that wait for them, and only requested parts of a response are accepted. Targets that are not
+//! due cost nothing.
 
 use super::{Effect, Lanes, OVERHEAD, lane::Lane};
 use crate::{
@@ -25,28 +28,28 @@ use std::{
     sync::Arc,
 };
 
-/// Tips of one lane whose histories are fetched before their turn.
+/// Maximum number of tips per lane whose histories are fetched before their turn.
 pub const MAX_EARLY: usize = 16;
 
-/// Cars of one answer at positions with another car, of which signatures are checked in vain.
+/// Maximum number of futile signature checks per response, for cars at positions with another car.
 const MAX_UNPROVEN: usize = 8;
 
-/// What the caller wants a body for, in numbers of its own; a later purpose takes an earlier one's place.
+/// The caller's purpose of a body, as a number of the caller's choice. A later purpose replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Purpose(pub u64);
 
-/// Why something is fetched; of several reasons the last of these counts.
+/// Reason of a fetch; the greatest one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// A vote waits for the body of a tip without certificate.
     Body(Purpose),
-    /// It is certified, and will probably be executed.
+    /// The tip is certified, and will probably be executed.
     Early,
-    /// It is executed next.
+    /// The tip is executed next.
     Next,
 }
 
-/// What is being fetched, by what it is fetched for.
+/// All fetches, by target tip.
 pub struct Fetches {
     me: Option<ValidatorIndex>,
     retry_ms: u64,
@@ -55,25 +58,25 @@ pub struct Fetches {
     gaps: BTreeSet<(Tip, Tip)>,
     /// `(ask_at, target)` of every target.
     timers: BTreeSet<(TimestampMs, Tip)>,
-    /// The targets that are bodies.
+    /// The targets that are bodies, with their purposes.
     bodies: BTreeMap<Tip, Purpose>,
 }
 
 struct Target {
     need: Need,
-    /// The highest car of it that is missing; moves down as answers come.
+    /// The highest missing car; moves down as responses arrive.
     gap: Tip,
-    /// Cars down to above this position are wanted, and none that is executed.
+    /// Cars above this position are wanted, except executed ones.
     above: Position,
-    /// Who holds it, in the order in which to ask; asked round and round. Never empty.
+    /// Peers that hold it, in the order of requests, repeatedly in turn. Never empty.
     sources: Vec<ValidatorIndex>,
     asked: usize,
-    /// Sources that were asked and have not answered yet.
+    /// Sources that were asked and have not responded yet.
     owing: BTreeSet<ValidatorIndex>,
     ask_at: TimestampMs,
 }
 
-/// What a target asks for next.
+/// The next request of a target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ask {
     whom: ValidatorIndex,
@@ -81,7 +84,7 @@ struct Ask {
     above: Position,
 }
 
-/// What is wanted of a chain, and why.
+/// The wanted part of a chain, and the reason.
 #[derive(Clone, Copy)]
 struct Wanted {
     need: Need,
@@ -89,8 +92,8 @@ struct Wanted {
 }
 
 impl Target {
-    /// This source brought a part. It is asked for the rest at once when that was much, otherwise the next source is: a faulty one could
-    /// bring little each time, just before another one would be asked.
+    /// This source sent a part. If it was large, the source is asked for the rest at once. Otherwise the next source is
+    /// asked: a faulty one could send little each time, just before another one would be asked.
     fn helped(&mut self, now: TimestampMs, from: ValidatorIndex, much: bool) {
         let place = self.sources.iter().position(|source| *source == from).unwrap_or(0);
         self.asked = place + usize::from(!much);
@@ -98,7 +101,8 @@ impl Target {
         self.owing.remove(&from);
     }
 
-    /// This source has nothing. If it was asked last, the next one is asked at once, but nobody twice so.
+    /// This source has nothing. If it was the last one asked, the next is asked at once, but no source twice in this
+    /// way.
     fn not_found(&mut self, now: TimestampMs, from: ValidatorIndex) {
         if self.sources.get(self.asked.wrapping_sub(1)) == Some(&from) && self.asked < self.sources.len() {
             self.ask_at = now;
@@ -110,7 +114,7 @@ impl Target {
         let whom = self.sources[self.asked % self.sources.len()];
         self.asked += 1;
         self.owing.insert(whom);
-        // Each round of unanswered questions doubles the patience.
+        // Each round of unanswered requests doubles the timeout.
         let rounds = (self.asked / self.sources.len()).min(6);
         self.ask_at = TimestampMs(now.0.saturating_add(retry_ms << rounds));
         Ask { whom, gap: self.gap, above: self.above }
@@ -120,7 +124,7 @@ impl Target {
 impl Fetches {
     pub fn new(me: Option<ValidatorIndex>, retry_ms: u64) -> Self {
         let (targets, gaps) = (BTreeMap::new(), BTreeSet::new());
-        // A question that is due again at once would be asked for ever.
+        // A request that is due again at once would loop for ever.
         let retry_ms = retry_ms.max(1);
         Self { me, retry_ms, targets, gaps, timers: BTreeSet::new(), bodies: BTreeMap::new() }
     }
@@ -150,13 +154,13 @@ impl Fetches {
         self.targets.insert(tip, target);
     }
 
-    /// The targets that miss this car.
+    /// Targets that miss this car.
     fn missing(&self, car: Tip) -> Vec<Tip> {
         let first = self.gaps.range((car, lowest(car.lane))..);
         first.take_while(|(gap, _)| *gap == car).map(|(_, target)| *target).collect()
     }
 
-    /// This car came: what missed it misses something lower, or nothing.
+    /// This car arrived: its targets now miss a lower car, or nothing.
     pub fn arrived(&mut self, car: Tip, held: &Lane) {
         for tip in self.missing(car) {
             let Some(target) = self.take(&tip) else { continue };
@@ -166,7 +170,7 @@ impl Fetches {
         }
     }
 
-    /// Nothing is missing of what is executed.
+    /// Removes all targets at or below this executed tip.
     pub fn executed(&mut self, executed: Tip) {
         let start = lowest(executed.lane);
         let end = Tip { position: executed.position.next(), ..start };
@@ -174,7 +178,7 @@ impl Fetches {
         done.iter().for_each(|tip| _ = self.take(tip));
     }
 
-    /// Bodies for which no vote waits any more.
+    /// Drops bodies that no vote waits for any more.
     fn drop_bodies(&mut self, is_awaited: impl Fn(Purpose) -> bool) {
         let idle: Vec<_> = self.bodies.iter().filter(|(_, purpose)| !is_awaited(**purpose)).map(|(tip, _)| *tip).collect();
         idle.iter().for_each(|tip| _ = self.take(tip));
@@ -186,25 +190,25 @@ impl Fetches {
         self.targets.range(lowest(lane)..end).filter(|(_, target)| !matches!(target.need, Need::Body(_)))
     }
 
-    /// Whether another one may be fetched before it is committed.
+    /// Returns true if another history may be fetched before it is committed.
     fn has_room(&self, lane: ValidatorIndex) -> bool {
         self.histories(lane).filter(|(_, target)| target.need == Need::Early).count() < MAX_EARLY
     }
 
-    /// The highest position below this tip's that a fetch for the same lane ends at.
+    /// The highest position below this tip's at which a fetch for the lane ends.
     fn below(&self, tip: &Tip) -> Position {
         let lower = self.histories(tip.lane).map(|(lower, _)| lower.position).rev();
         lower.into_iter().find(|lower| *lower < tip.position).unwrap_or_default()
     }
 
-    /// The lane is full: what is not executed next waits for its turn.
+    /// The lane is full: drops all histories except the one that is executed next.
     fn give_up_early(&mut self, lane: ValidatorIndex) {
         let early = self.histories(lane).filter(|(_, target)| target.need == Need::Early);
         let early: Vec<_> = early.map(|(tip, _)| *tip).collect();
         early.iter().for_each(|tip| _ = self.take(tip));
     }
 
-    /// What is missing of a tip that is being fetched.
+    /// The highest missing car of a tip that is being fetched.
     pub(super) fn gap(&self, tip: &Tip) -> Option<Tip> {
         self.targets.get(tip).map(|target| target.gap)
     }
@@ -213,7 +217,7 @@ impl Fetches {
         let Wanted { need, above } = wanted;
         let new = Target { need, gap, above, sources: Vec::new(), asked: 0, owing: BTreeSet::new(), ask_at: now };
         let mut target = self.take(&tip).unwrap_or(new);
-        // A body was wanted first, and now its history is.
+        // The body was wanted first, and now the history is.
         (target.need, target.above) = (target.need.max(need), target.above.min(above));
         for source in sources.iter().filter(|source| Some(**source) != self.me) {
             if !target.sources.contains(source) {
@@ -225,7 +229,7 @@ impl Fetches {
         }
     }
 
-    /// What to ask now.
+    /// Requests to send now.
     fn due(&mut self, now: TimestampMs) -> Vec<Ask> {
         let (mut seen, mut questions) = (BTreeSet::new(), Vec::new());
         while let Some((_, tip)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
@@ -239,13 +243,13 @@ impl Fetches {
         questions
     }
 
-    /// The targets that miss this car, of which `from` owes an answer.
+    /// Targets that miss this car and for which `from` owes a response.
     fn owed(&self, from: ValidatorIndex, car: Tip) -> Vec<Tip> {
         let owes = |tip: &Tip| self.targets.get(tip).is_some_and(|target| target.owing.contains(&from));
         self.missing(car).into_iter().filter(owes).collect()
     }
 
-    /// Cars that may be taken in for these targets.
+    /// The part that may be accepted for these targets.
     fn wanted(&self, tips: &[Tip]) -> Option<Wanted> {
         let wanted = tips.iter().filter_map(|tip| self.targets.get(tip));
         let wanted = wanted.map(|target| Wanted { need: target.need, above: target.above });
@@ -267,29 +271,29 @@ fn lowest(lane: ValidatorIndex) -> Tip {
 }
 
 impl Lanes {
-    /// Y1: the history of a committed tip that these validators hold, above a position and above what is executed.
+    /// Y1: fetches the history of a committed tip from these validators, above a position and above the executed tip.
     pub fn fetch_history(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
         self.fetch(now, tip, Wanted { need: Need::Next, above }, sources);
     }
 
-    /// The same for a tip whose turn has not come: only as long as there is room.
+    /// Same for a tip whose turn has not come; only while there is room.
     pub fn fetch_early(&mut self, now: TimestampMs, tip: Tip, above: Position, sources: &[ValidatorIndex]) {
         if self.fetches.has_room(tip.lane) && !self.is_full(tip.lane) {
             self.fetch(now, tip, Wanted { need: Need::Early, above }, sources);
         }
     }
 
-    /// Y2: a tip that is certified. What is being fetched for a lower tip of the lane is most likely part of it.
+    /// Y2: fetches the history of a certified tip. A fetch for a lower tip of the lane is most likely part of it.
     pub fn prefetch(&mut self, now: TimestampMs, tip: Tip, sources: &[ValidatorIndex]) {
         self.fetch_early(now, tip, self.fetches.below(&tip), sources);
     }
 
-    /// Y4: the body of a tip that is not certified, whose parent is, and nothing below.
+    /// Y4: fetches only the body of an uncertified tip whose parent is certified.
     pub fn fetch_body(&mut self, now: TimestampMs, tip: Tip, source: ValidatorIndex, purpose: Purpose) {
         self.fetch(now, tip, Wanted { need: Need::Body(purpose), above: tip.position.before() }, &[source]);
     }
 
-    /// Ends the fetching of bodies that no vote waits for, and gives up those that came, nothing stands on and nothing names any more.
+    /// Ends fetches of bodies that no vote waits for. Drops fetched bodies without children that no cut names any more.
     pub fn drop_bodies(&mut self, is_awaited: impl Fn(Purpose) -> bool, is_named: impl Fn(&Tip) -> bool) {
         self.fetches.drop_bodies(is_awaited);
         let lanes = &mut self.lanes;
@@ -308,7 +312,7 @@ impl Lanes {
         }
     }
 
-    /// D4: the car before is certified and unknown here.
+    /// D4: the previous car is certified but missing here.
     pub(super) fn fetch_certified(&mut self, now: TimestampMs, lane: ValidatorIndex) {
         if let Some(certificate) = self.lane(lane).certified().cloned() {
             self.prefetch(now, certificate.tip, &certificate.proof.signers);
@@ -318,7 +322,7 @@ impl Lanes {
     pub(super) fn ask(&mut self, now: TimestampMs) {
         for Ask { whom, gap, above } in self.fetches.due(now) {
             let lane = self.lane(gap.lane);
-            // What we support is most likely on the same chain; if not, the next question goes deeper.
+            // The supported car is most likely on the same chain; if not, the next request goes deeper.
             let known = [lane.voted().position, lane.executed().position];
             let known = known.into_iter().filter(|known| *known < gap.position).max().unwrap_or(Position(0));
             let message = Message::FetchCars { tip: gap, above: above.max(known) };
@@ -326,13 +330,14 @@ impl Lanes {
         }
     }
 
-    /// SYNC-REPLY: a chain that ends at `tip`; nothing when the sender does not hold it. Each question has one answer; what the sender was not
-    /// asked for is dropped: of a chain that no certificate vouches for, everything but its tip. The answers of others may have brought a
-    /// part meanwhile, so the chain is used from the highest car down that is still missing.
+    /// SYNC-REPLY: processes a chain that ends at `tip`; empty if the sender does not hold it. Each request has one
+    /// response. Cars that the sender was not asked for are dropped; of a chain without a certificate, everything
+    /// except its tip. Responses of others may have brought a part meanwhile, so the chain is used from the highest
+    /// missing car downwards.
     ///
-    /// Its hashes were checked, its signatures were not. A certified or committed tip needs none: one of those who certified it is correct
-    /// and voted for the whole chain, whose top the owner signed, and hashes bind the rest to that. A body that no certificate
-    /// vouches for needs its owner's signature.
+    /// Its hashes were checked, its signatures were not. A certified or committed tip needs none: one of its certifiers
+    /// is correct and voted for the whole chain, whose top the owner signed, and hashes bind the rest to it. A body
+    /// without a certificate needs its owner's signature.
     pub fn take_cars(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, cars: &[Arc<NamedCar>]) {
         let owed = |car: &Arc<NamedCar>| self.fetches.owed(from, car.tip());
         let top = cars.iter().rposition(|car| !owed(car).is_empty());
@@ -352,7 +357,7 @@ impl Lanes {
         self.ask(now);
     }
 
-    /// Takes in what is missing of this chain, from its top down. Returns its bytes.
+    /// Accepts the missing cars of this chain, from the top down. Returns their bytes.
     fn take_chain(&mut self, lane: ValidatorIndex, need: Need, above: Position, cars: &[Arc<NamedCar>]) -> usize {
         let floor = above.max(self.lane(lane).executed().position);
         let (mut bytes, mut unproven) = (0, 0);
@@ -361,7 +366,7 @@ impl Lanes {
                 self.fetches.give_up_early(lane);
                 break;
             }
-            // A long fork under false signatures would cost a check a car.
+            // A long fork with false signatures would otherwise cost one check per car.
             if unproven < MAX_UNPROVEN && !self.report_fork(car) {
                 unproven += 1;
             }

@@ -1,7 +1,7 @@
-//! What is known of one lane: the cars held, which of them this validator voted for, the highest certificate, what is executed.
+//! State of one lane: the held cars, own votes, the highest certificate, and the executed tip.
 //!
-//! Cars are kept by position *and* digest, so that a fork never takes the place of the car that was voted for (P9). A car is *rooted*
-//! when everything between it and the executed position is held too.
+//! Cars are stored by position *and* digest, so that a fork never replaces the car that was voted for (P9). A car is
+//! *rooted* if all cars between it and the executed position are held too.
 
 use crate::message::{Availability, NamedCar, Position, Tip};
 use corniche_types::B256;
@@ -10,30 +10,30 @@ use std::{
     sync::Arc,
 };
 
-/// One lane as this validator sees it.
+/// One lane as seen by this validator.
 pub struct Lane {
     cars: BTreeMap<(Position, B256), Held>,
-    /// The last car of the chain that this validator supports: the one it voted for last (D3), or one that others certified on top of it, or
-    /// what a commit fixed (D5). Never goes down.
+    /// The last car of the chain that this validator supports: the one it voted for last (D3), one that others
+    /// certified on top of it, or one that a commit fixed (D5). Never decreases.
     voted: Tip,
     certified: Option<Arc<Availability>>,
-    /// last_commit: the highest car that is executed. Never goes down (N7).
+    /// last_commit: the highest executed car. Never decreases (N7).
     executed: Tip,
-    /// Nothing up to here is kept, except the executed tip.
+    /// Cars up to this position are dropped, except the executed tip.
     forgotten: Position,
-    /// Cars whose parent is not voted for yet (D4), one a position.
+    /// Cars whose parent is not voted for yet (D4), one per position.
     waiting: BTreeMap<Position, Arc<NamedCar>>,
-    /// Positions where somebody was accused already.
+    /// Positions for which the owner was accused already.
     accused: BTreeSet<Position>,
-    /// R5: no votes up to here, an earlier life may have cast them.
+    /// R5: no votes up to this position; an earlier life may have cast them.
     pub silent_through: Position,
-    /// What the cars above the executed position weigh, and those up to it ([`weight`]).
+    /// Total [`weight`] of cars above the executed position, and of cars up to it.
     unexecuted: u64,
     retained: u64,
 }
 
-/// What a car weighs besides its batch, bytes: its signatures, its places in tables and its record, rounded up. So an empty car is not
-/// free, and a bound in bytes bounds the number of cars too (G5).
+/// Weight of a car besides its batch, in bytes: its signatures, table entries and record, rounded up. So an empty car
+/// is not free, and a limit in bytes also limits the number of cars (G5).
 pub const CAR_WEIGHT: u64 = 4_096;
 
 fn weight(car: &NamedCar) -> u64 {
@@ -44,11 +44,11 @@ struct Held {
     car: Arc<NamedCar>,
     rooted: bool,
     vote: Vote,
-    /// The verdict on its signature, once somebody needed it. Fetched cars may have false ones.
+    /// Cached result of its signature check. Fetched cars may have false signatures.
     is_signed: Option<bool>,
 }
 
-/// How far our vote for a car has come.
+/// Progress of our vote for a car.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vote {
     None,
@@ -58,7 +58,7 @@ pub enum Vote {
 }
 
 impl Lane {
-    /// A lane that is executed up to this tip.
+    /// Creates a lane that is executed up to this tip.
     pub fn new(executed: Tip) -> Self {
         Self {
             cars: BTreeMap::new(),
@@ -107,17 +107,17 @@ impl Lane {
         self.executed
     }
 
-    /// What is held above the executed position weighs.
+    /// Total weight of cars above the executed position.
     pub fn unexecuted(&self) -> u64 {
         self.unexecuted
     }
 
-    /// What is held up to the executed position weighs.
+    /// Total weight of cars up to the executed position.
     pub fn retained(&self) -> u64 {
         self.retained
     }
 
-    /// Cars held, waiting ones too.
+    /// Number of held cars, waiting ones included.
     pub fn count(&self) -> usize {
         self.cars.len() + self.waiting.len()
     }
@@ -129,12 +129,12 @@ impl Lane {
         held.chain(self.waiting.values()).map(|car| car.batch().len()).sum()
     }
 
-    /// Everything down to the executed position is held.
+    /// Returns true if all cars down to the executed position are held.
     pub fn is_rooted(&self, tip: &Tip) -> bool {
         tip.position <= self.executed.position || self.held(tip).is_some_and(|held| held.rooted)
     }
 
-    /// D7: holding the data is not required. Whether it was news.
+    /// D7: stores a certificate; the car need not be held. Returns true if it is higher than the known one.
     pub fn learn(&mut self, certificate: &Availability) -> bool {
         let news = certificate.tip.position > self.certified_position();
         if news {
@@ -143,7 +143,7 @@ impl Lane {
         news
     }
 
-    /// Takes a car in; `false` when it is held already or not needed any more.
+    /// Adds a car. Returns false if it is held already or not needed any more.
     pub fn insert(&mut self, car: Arc<NamedCar>) -> bool {
         let tip = car.tip();
         let key = (tip.position, tip.digest);
@@ -163,7 +163,7 @@ impl Lane {
         if position > self.executed.position { &mut self.unexecuted } else { &mut self.retained }
     }
 
-    /// Gives a car up that nothing held stands on. Whether it did.
+    /// Removes a car without held children. Returns true if it was removed.
     pub fn remove_top(&mut self, tip: &Tip) -> bool {
         let above = tip.position.next();
         let mut children = self.cars.range((above, B256::ZERO)..(above.next(), B256::ZERO));
@@ -175,7 +175,7 @@ impl Lane {
         removed.is_some()
     }
 
-    /// This car is on the chain that we support, or on one that is certified, not far below its end.
+    /// Returns true if this car is on the supported or the certified chain, not far below its end.
     pub fn supports(&self, tip: &Tip) -> bool {
         let certified = self.certified.iter().map(|certificate| certificate.tip);
         certified.chain([self.voted]).any(|top| self.is_just_below(top, *tip))
@@ -195,7 +195,7 @@ impl Lane {
         }
     }
 
-    /// Going down from `tip`: the first car that is not held, at or above `above`; `None` when there is none.
+    /// Returns the first missing car from `tip` downwards to `above`; `None` if all are held.
     pub fn gap(&self, tip: Tip, above: Position) -> Option<Tip> {
         let mut at = tip;
         while at.position > above.max(self.executed.position) {
@@ -208,7 +208,7 @@ impl Lane {
         None
     }
 
-    /// The chain that ends at `tip`, going down to above `above` or to what is not held.
+    /// The chain that ends at `tip`, downwards to `above` (exclusive) or to the first missing car.
     pub fn down(&self, tip: Tip, above: Position) -> impl Iterator<Item = &Arc<NamedCar>> {
         let mut next = Some(tip);
         std::iter::from_fn(move || {
@@ -218,7 +218,7 @@ impl Lane {
         })
     }
 
-    /// The chain above the executed position that ends at `tip`, ascending (O2, O3); `None` while cars of it are missing.
+    /// The chain above the executed position that ends at `tip`, ascending (O2, O3); `None` if cars of it are missing.
     pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<NamedCar>>> {
         if !self.is_rooted(tip) {
             return None;
@@ -228,18 +228,19 @@ impl Lane {
         Some(cars)
     }
 
-    /// Whether the chain that ends at `tip` passes `below`, as far as it is held.
+    /// Returns true if the chain that ends at `tip` contains `below`, as far as it is held.
     pub fn descends(&self, tip: Tip, below: Tip) -> bool {
         tip == below || self.down(tip, below.position).last().is_some_and(|car| car.parent() == below)
     }
 
-    /// The same, for what is asked after every input: no further down than correct leaders name tips.
+    /// Same, but only as far down as correct leaders name tips; cheap enough to call after every input.
     pub fn is_just_below(&self, tip: Tip, below: Tip) -> bool {
         let depth = tip.position.0.checked_sub(below.position.0);
         depth.is_some_and(|depth| depth <= MAX_LOOK_BACK) && self.descends(tip, below)
     }
 
-    /// The parent is certified, and the car is held: it may be proposed and voted for before it is certified itself (N6).
+    /// Returns true if the car is held and its parent certified: it may be proposed and voted for before it is
+    /// certified (N6).
     pub fn is_optimistic(&self, tip: &Tip) -> bool {
         let Some(car) = self.get(tip) else { return false };
         let (parent, named) = (car.parent(), car.certificate().is_some_and(|certificate| certificate.tip == car.parent()));
@@ -247,7 +248,7 @@ impl Lane {
         parent.position == Position(0) || named || certified.is_some_and(|certified| self.is_just_below(certified, parent))
     }
 
-    /// Other cars at this position, as long as nobody was accused because of it.
+    /// Other cars at this position, unless the owner was accused because of it.
     pub fn forks_of(&self, tip: &Tip) -> Vec<Arc<NamedCar>> {
         if self.accused.len() >= MAX_ACCUSED || self.accused.contains(&tip.position) {
             return Vec::new();
@@ -257,23 +258,23 @@ impl Lane {
         held.chain(self.waiting.get(&tip.position)).filter(|car| car.tip() != *tip).cloned().collect()
     }
 
-    /// The owner was accused because of this position.
+    /// Notes that the owner was accused because of this position.
     pub fn accused(&mut self, position: Position) {
         self.accused.insert(position);
     }
 
-    /// The verdict on this car's signature; of a car that is held it is worked out once.
+    /// Result of the signature check of this car, cached for held cars.
     pub fn is_signed(&mut self, car: &NamedCar, check: impl FnOnce() -> bool) -> bool {
         let tip = car.tip();
         match self.cars.get_mut(&(tip.position, tip.digest)) {
-            // The same car may have come under another signature.
+            // Another copy of the car may have another signature.
             Some(held) if held.car.signed().signature == car.signed().signature => *held.is_signed.get_or_insert_with(check),
             _ => check(),
         }
     }
 
-    /// D4: keeps a car whose parent is not voted for, while it is at most `ahead` above the certified one (G5): whoever floods a lane
-    /// fills `ahead` cars and no more. Whether it is kept.
+    /// D4: stores a car whose parent is not voted for, if it is at most `ahead` above the certified one (G5): a flood
+    /// of a lane fills at most `ahead` cars. Returns true if it was stored.
     pub fn wait(&mut self, car: Arc<NamedCar>, ahead: u64) -> bool {
         let (low, position) = (self.certified_position(), car.position());
         let fits = position > low && position.0 - low.0 <= ahead && !self.waiting.contains_key(&position);
@@ -284,7 +285,7 @@ impl Lane {
         fits
     }
 
-    /// The waiting car whose turn it is, if any (D3 i). Those whose turn has passed are dropped.
+    /// Returns the waiting car whose turn it is, if any (D3 i). Drops those whose turn has passed.
     pub fn next_waiting(&mut self) -> Option<Arc<NamedCar>> {
         let next = self.voted.position.next();
         self.waiting = self.waiting.split_off(&next);
@@ -292,13 +293,13 @@ impl Lane {
         Some(car.remove())
     }
 
-    /// This car, if it waits.
+    /// Removes and returns this car if it waits.
     pub fn take_waiting(&mut self, tip: &Tip) -> Option<Arc<NamedCar>> {
         self.waiting.get(&tip.position).filter(|car| car.tip() == *tip)?;
         self.waiting.remove(&tip.position)
     }
 
-    /// A car held already whose turn it is, and which nobody certified yet.
+    /// A held, uncertified car whose turn it is.
     pub fn next_held(&self) -> Option<Tip> {
         let next = self.voted.position.next();
         if next <= self.certified_position() {
@@ -308,17 +309,17 @@ impl Lane {
         places.map(|(_, held)| &held.car).find(|car| car.parent() == self.voted).map(|car| car.tip())
     }
 
-    /// The highest car held.
+    /// The highest held car.
     pub fn highest(&self) -> Option<&Arc<NamedCar>> {
         self.cars_downwards().next()
     }
 
-    /// All cars held, from the highest down.
+    /// All held cars, highest first.
     pub fn cars_downwards(&self) -> impl Iterator<Item = &Arc<NamedCar>> {
         self.cars.values().rev().map(|held| &held.car)
     }
 
-    /// Others certified cars on top of what we voted for, and all of them are here: the chain we support ends there now.
+    /// If others certified cars on top of the supported one, and all are held, the supported chain now ends there.
     pub fn follow_certified(&mut self) {
         let Some(tip) = self.certified.as_ref().map(|certificate| certificate.tip) else { return };
         if tip.position > self.voted.position && self.is_rooted(&tip) && self.descends(tip, self.voted) {
@@ -326,7 +327,7 @@ impl Lane {
         }
     }
 
-    /// A cut with this tip is executed (O4, G2, D5). Returns the forks that are dropped.
+    /// Executes a cut with this tip (O4, G2, D5). Returns the forks that are dropped.
     pub fn execute(&mut self, tip: Tip) -> Vec<Arc<NamedCar>> {
         if tip.position <= self.executed.position {
             return Vec::new(); // O2, P8: a stale tip changes nothing.
@@ -343,7 +344,7 @@ impl Lane {
         self.unexecuted -= executed;
         self.retained += executed;
         self.executed = tip;
-        // D5: what is committed counts as voted for.
+        // D5: a committed car counts as voted for.
         if self.voted.position <= tip.position {
             self.voted = tip;
         }
@@ -353,7 +354,7 @@ impl Lane {
         dropped
     }
 
-    /// O3: what stands above the executed position is rooted, on whatever fork it stands.
+    /// O3: the children of the executed tip are rooted, on every fork.
     fn root_above_executed(&mut self) {
         let above = self.executed.position.next();
         let mut rooted = Vec::new();
@@ -365,8 +366,8 @@ impl Lane {
         rooted.into_iter().for_each(|tip| self.root_children(tip));
     }
 
-    /// Cars up to `position`, all executed, are not served any more. The executed tip stays, so that its owner can always get it
-    /// certified and go on.
+    /// Stops serving executed cars up to `position`. The executed tip is kept, so that its owner can always get it
+    /// certified and continue.
     pub fn forget(&mut self, position: Position) {
         self.forgotten = self.forgotten.max(position.min(self.executed.position));
         let executed = (self.executed.position, self.executed.digest);
@@ -377,7 +378,7 @@ impl Lane {
         }
     }
 
-    /// After recovery: records of executed positions may be of forks that were dropped.
+    /// After recovery: drops records at executed positions that belong to forks.
     pub fn drop_old_forks(&mut self) {
         let chain: BTreeSet<_> = self.down(self.executed, Position(0)).map(|car| (car.position(), car.tip().digest)).collect();
         let executed = self.executed.position;
@@ -394,7 +395,7 @@ impl Lane {
     }
 }
 
-/// Positions above the executed one whose fork is reported.
+/// Maximum number of reported positions above the executed one.
 const MAX_ACCUSED: usize = 8;
-/// Cars below a certificate that are looked for under it.
+/// Maximum number of cars below a certificate that are searched.
 const MAX_LOOK_BACK: u64 = 64;

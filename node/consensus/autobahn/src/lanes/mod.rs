@@ -1,12 +1,12 @@
-//! The lanes: one chain of cars a validator, each car certified by f + 1. No timer, leader or slot decides whether they grow (D8), and
-//! nothing here knows of slots, so other engines can stand on them.
+//! The lanes: one chain of cars per validator, each car certified by f + 1. Their growth depends on no timer, leader or
+//! slot (D8), and this module knows no slots, so other engines can build on it.
 //!
 //! ```text
 //!   own lane      batch ──▶ car, recorded ──▶ to all ──▶ votes ──▶ certificate, rides in the next car
 //!   other lanes   car ──▶ in order? recorded ──▶ vote          out of order: waits, and its history is fetched from signers
 //! ```
-//! What always holds: one own car a position (N10); one vote a position, for a car that is durable here with everything below (N5); a
-//! certificate vouches for the whole chain under it, because votes are cast in order (D3).
+//! Invariants: one own car per position (N10); one vote per position, for a car that is durable here with everything
+//! below it (N5). A certificate covers the whole chain below it, because votes are cast in order (D3).
 
 mod fetch;
 mod lane;
@@ -31,24 +31,24 @@ use std::{
     sync::Arc,
 };
 
-/// What the lanes owe.
+/// Outputs of the lanes.
 #[derive(Debug)]
 pub enum Effect {
-    /// Append, sync, then hand it back to [`Lanes::durable`]. Records become durable in this order.
+    /// Append, sync, then pass it to [`Lanes::durable`]. Records become durable in this order.
     Persist(Write),
     Send {
         to: Recipients,
         message: Box<Message>,
     },
-    /// Answer with [`Lanes::take_batch`] when there is something. At most one is outstanding.
+    /// Respond with [`Lanes::take_batch`] when there are transactions. At most one is outstanding.
     WantBatch,
-    /// The owner sends this car again, which we hold: tell it what [`Lanes::answer_again`] says when its turn comes.
+    /// The owner resent this car, which we hold: send it the result of [`Lanes::answer_again`] when its turn comes.
     Asked(Tip),
-    /// An own car was signed; it is not durable yet.
+    /// An own car was signed. It is not durable yet.
     Built(Arc<NamedCar>),
-    /// A car was taken in, an own one too.
+    /// A car was accepted, own ones included.
     Taken(Arc<NamedCar>),
-    /// A higher car of a lane than before is certified by these validators; it may not be held here.
+    /// A higher car of a lane than before is certified by these validators; it may be missing here.
     Certified {
         tip: Tip,
         signers: Vec<ValidatorIndex>,
@@ -59,36 +59,36 @@ pub enum Effect {
     Accuse(ValidatorIndex, [Arc<NamedCar>; 2]),
 }
 
-/// What must not be forgotten.
+/// Data that must become durable.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// An own car.
     Own(Arc<NamedCar>),
-    /// A car, and that this validator votes for it.
+    /// A car and this validator's vote for it.
     Voted(Arc<NamedCar>),
-    /// A car.
+    /// A car without a vote.
     Kept(Arc<NamedCar>),
-    /// That this validator votes for a car it has kept before.
+    /// This validator's vote for a car stored before.
     Vote(Tip),
 }
 
-/// What an earlier life recorded of the lanes.
+/// Records of earlier lives about the lanes.
 #[derive(Clone, Debug)]
 pub enum Recovered {
     Car { car: Arc<NamedCar>, voted: bool },
     Vote(Tip),
 }
 
-/// What the lanes are built from.
+/// Arguments of [`Lanes::new`].
 pub struct Setup {
     pub config: Config,
     pub committee: Committee,
-    /// Without keys they are followed: no own lane, no votes.
+    /// Without keys the lanes are only followed: no own lane, no votes.
     pub signer: Option<Arc<dyn Signer>>,
     pub signatures: Arc<dyn Signatures>,
     /// The executed tip of every lane.
     pub executed: Vec<Tip>,
-    /// In the order in which they were recorded.
+    /// In the order of recording.
     pub records: Vec<Recovered>,
 }
 
@@ -102,18 +102,18 @@ pub struct Lanes {
     lanes: Vec<Lane>,
     own: Option<Own>,
     fetches: Fetches,
-    /// Bodies that were fetched for votes, and that nothing else holds here.
+    /// Bodies fetched for votes, which no supported chain contains.
     bodies: BTreeSet<Tip>,
     effects: VecDeque<Effect>,
-    /// A tip or a body changed since it was last asked for.
+    /// A tip or a body changed since the last [`Lanes::take_changed`].
     changed: bool,
 }
 
-/// Bytes of a car besides its batch and its certificate, on the wire.
+/// Bytes of a car on the wire besides its batch and its certificate.
 const OVERHEAD: usize = 256;
 
 impl Lanes {
-    /// Recovery is construction (R1). Own cars are built once [`Lanes::open_own`] says so.
+    /// Recovery is construction (R1). Own cars are built only after [`Lanes::open_own`].
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, signer, signatures, executed, records } = setup;
         let context = Context::new(&committee);
@@ -147,30 +147,30 @@ impl Lanes {
         }
     }
 
-    /// The next thing the caller owes.
+    /// Returns the next output.
     pub fn poll(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// When to call [`Lanes::tick`]; `None` when nothing is on its way.
+    /// Time of the next [`Lanes::tick`]; `None` if nothing is pending.
     pub fn deadline(&self) -> Option<TimestampMs> {
         [self.fetches.deadline(), self.own.as_ref().and_then(Own::deadline)].into_iter().flatten().min()
     }
 
-    /// The deadline passed.
+    /// Must be called when the deadline passed.
     pub fn tick(&mut self, now: TimestampMs) {
         self.ask(now);
         self.resend(now);
     }
 
-    /// Whether tips or bodies changed since the last call.
+    /// Returns true if tips or bodies changed since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
     // ---- cars and certificates of any lane -----------------------------------------------------------------------------
 
-    /// PROP: a verified car from its owner (D3, D4).
+    /// PROP: processes a verified car from its owner (D3, D4).
     pub fn take_car(&mut self, now: TimestampMs, car: &Arc<NamedCar>) {
         let tip = car.tip();
         if let Some(certificate) = car.certificate() {
@@ -190,12 +190,12 @@ impl Lanes {
         self.advance(tip.lane);
     }
 
-    /// P20: others' lanes are taken in up to twice what a correct owner sends.
+    /// P20: other lanes are accepted up to twice the amount that a correct owner sends.
     fn is_full(&self, lane: ValidatorIndex) -> bool {
         self.lane(lane).unexecuted() >= self.config.lane_bytes.saturating_mul(2)
     }
 
-    /// Takes a car into its lane; `false` when it is held already or not needed any more.
+    /// Adds a car to its lane. Returns false if it is held already or not needed any more.
     fn hold(&mut self, car: Arc<NamedCar>) -> bool {
         let tip = car.tip();
         let news = self.lane_mut(tip.lane).insert(car);
@@ -205,7 +205,7 @@ impl Lanes {
         news
     }
 
-    /// D3, D5: this car extends the chain we support.
+    /// D3, D5: votes for a car that extends the supported chain.
     fn vote_for(&mut self, car: Arc<NamedCar>) {
         let tip = car.tip();
         let votes = self.votes_at(&tip);
@@ -227,7 +227,7 @@ impl Lanes {
         self.signer.is_some() && tip.position > self.lane(tip.lane).silent_through
     }
 
-    /// Waiting cars whose turn has come, and cars that were fetched before their turn.
+    /// Votes for waiting cars, and for fetched cars, whose turn has come.
     fn advance(&mut self, lane: ValidatorIndex) {
         while Some(lane) != self.me() {
             self.lane_mut(lane).follow_certified();
@@ -245,8 +245,8 @@ impl Lanes {
         }
     }
 
-    /// D4: cars that waited for their turn and are certified now are held. They would not wait any longer, and whoever is one question
-    /// behind a lane that goes on would stay so: with each answer the next cars would be missing.
+    /// D4: stores waiting cars that are certified now. Otherwise they would be dropped, and a validator one request
+    /// behind a growing lane would stay behind: after each response the next cars would be missing.
     fn hold_waiting(&mut self, certified: Tip) {
         let mut tip = certified;
         while !self.is_full(tip.lane)
@@ -257,7 +257,7 @@ impl Lanes {
         }
     }
 
-    /// The owner sends a car again that we hold: it lacks our vote, or its certificate.
+    /// The owner resent a car that we hold: it lacks our vote, or its certificate.
     fn vote_again(&mut self, tip: Tip) {
         let lane = self.lane(tip.lane);
         if tip.position > lane.certified_position()
@@ -273,7 +273,7 @@ impl Lanes {
         }
     }
 
-    /// What an owner is told that sends this car again: a certificate, or our vote.
+    /// Response to an owner that resends this car: a certificate, or our vote.
     pub fn answer_again(&self, tip: &Tip) -> Option<Message> {
         let lane = self.lane(tip.lane);
         match lane.certified().filter(|certificate| certificate.tip.position >= tip.position) {
@@ -288,8 +288,8 @@ impl Lanes {
         Some(Message::Held { tip: *tip, share })
     }
 
-    /// D9: a fork is no crime against the lane's order, but one against the rules. Proven only by two signatures: fetched cars may come
-    /// with false ones. `false` when signatures were checked and prove nothing.
+    /// D9: reports a fork, which breaks the rules although not the lane's order. Only two signatures prove it: fetched
+    /// cars may have false ones. Returns false if signatures were checked and prove nothing.
     fn report_fork(&mut self, car: &Arc<NamedCar>) -> bool {
         let others = self.lane(car.lane()).forks_of(&car.tip());
         if others.is_empty() {
@@ -304,7 +304,7 @@ impl Lanes {
         is_proven
     }
 
-    /// D7: a verified certificate, wherever it came from.
+    /// D7: stores a verified certificate from any source.
     pub fn learn(&mut self, certificate: &Availability) {
         let lane = certificate.tip.lane;
         if self.lane_mut(lane).learn(certificate) {
@@ -316,7 +316,7 @@ impl Lanes {
         }
     }
 
-    /// A write is on disk: what relies on it leaves.
+    /// A write is durable: sends everything that relies on it.
     pub fn durable(&mut self, now: TimestampMs, write: Write) {
         match write {
             Write::Own(car) => self.launch(now, car),
@@ -333,14 +333,14 @@ impl Lanes {
         }
     }
 
-    // ---- what stands on the lanes ---------------------------------------------------------------------------------------
+    // ---- queries of the slots and the engine ----------------------------------------------------------------------------
 
     pub fn certified(&self, lane: ValidatorIndex) -> Option<&Availability> {
         self.lane(lane).certified().map(|certificate| &**certificate)
     }
 
-    /// The car this validator voted for last, when its parent is certified and itself is not yet; with the parent's certificate, absent
-    /// at position 1 only.
+    /// The car that this validator voted for last, if its parent is certified and itself is not yet, with the parent's
+    /// certificate; without one only at position 1.
     pub fn optimistic(&self, lane: ValidatorIndex) -> Option<(Tip, Option<&Availability>)> {
         let lane = self.lane(lane);
         let tip = lane.voted();
@@ -354,19 +354,20 @@ impl Lanes {
         (certificate.is_some() || parent.position == Position(0)).then_some((tip, certificate))
     }
 
-    /// Its certificate is known, or that of a car on top of it: who voted for that one holds this one too (D3).
+    /// Returns true if its certificate is known, or that of a car above it: a validator that voted for that car holds
+    /// this one too (D3).
     pub fn is_certified(&self, tip: &Tip) -> bool {
         let lane = self.lane(tip.lane);
         lane.certified().is_some_and(|certificate| lane.is_just_below(certificate.tip, *tip))
     }
 
-    /// N6: it is certified, or held here with a certified parent.
+    /// N6: returns true if it is certified, or held here with a certified parent.
     pub fn vouches(&self, tip: &Tip) -> bool {
         let lane = self.lane(tip.lane);
         lane.certified().is_some_and(|certificate| certificate.tip == *tip) || lane.is_optimistic(tip)
     }
 
-    /// The cars above the executed position that end at `tip`, ascending; `None` while some are missing (O1, O3).
+    /// The cars above the executed position that end at `tip`, ascending; `None` if some are missing (O1, O3).
     pub fn chain(&self, tip: &Tip) -> Option<Vec<Arc<NamedCar>>> {
         self.lane(tip.lane).chain(tip)
     }
@@ -376,7 +377,7 @@ impl Lanes {
         self.lane(lane).executed()
     }
 
-    /// Takes in a car as it is, without voting for it; `false` when it is held already or not needed any more.
+    /// Adds a car without a vote for it. Returns false if it is held already or not needed any more.
     pub fn insert(&mut self, car: Arc<NamedCar>) -> bool {
         let news = self.hold(car.clone());
         if news {
@@ -385,7 +386,7 @@ impl Lanes {
         news
     }
 
-    /// A cut was executed (G2, D5).
+    /// Executes a cut (G2, D5).
     pub fn execute(&mut self, tips: &[Tip]) {
         for tip in tips {
             let dropped = self.lane_mut(tip.lane).execute(*tip);
@@ -398,12 +399,13 @@ impl Lanes {
         }
     }
 
-    /// Cars up to here, all executed, are not served any more.
+    /// Stops serving executed cars up to these positions.
     pub fn forget(&mut self, positions: &[Position]) {
         self.lanes.iter_mut().zip(positions).for_each(|(lane, position)| lane.forget(*position));
     }
 
-    /// The chain that ends at `tip` above `above`, as far down as it is held and fits into `bytes`; ascending. The tip always fits.
+    /// The chain that ends at `tip`, above `above`, as far down as it is held and fits into `bytes`; ascending. The tip
+    /// always fits.
     pub fn serve(&self, tip: &Tip, above: Position, mut bytes: usize) -> Vec<Arc<NamedCar>> {
         let mut first = true;
         let fits = |car: &&Arc<NamedCar>| {
@@ -417,14 +419,14 @@ impl Lanes {
         cars
     }
 
-    /// R5: no votes up to these positions; an earlier life may have cast them.
+    /// R5: disables votes up to these positions; an earlier life may have cast them.
     pub fn abstain(&mut self, positions: &[Position]) {
         for (lane, position) in self.lanes.iter_mut().zip(positions) {
             lane.silent_through = lane.silent_through.max(*position);
         }
     }
 
-    /// Highest car of a lane that is held.
+    /// The highest held car of a lane.
     pub fn highest(&self, lane: ValidatorIndex) -> Option<&Arc<NamedCar>> {
         self.lane(lane).highest()
     }
@@ -433,8 +435,8 @@ impl Lanes {
         self.lane(tip.lane).get(tip)
     }
 
-    /// Highest car of a lane that is held under its owner's signature. Cars that were fetched may have false ones; those are not above
-    /// the highest certificate, so only a few are tried.
+    /// The highest held car of a lane with a valid signature of its owner. Fetched cars may have false ones; those are
+    /// not above the highest certificate, so only a few are tried.
     pub fn highest_signed(&mut self, lane: ValidatorIndex) -> Option<Arc<NamedCar>> {
         let highest: Vec<_> = self.lane(lane).cars_downwards().take(4).cloned().collect();
         highest.into_iter().find(|car| self.is_signed(car))
@@ -447,28 +449,28 @@ impl Lanes {
         self.lane_mut(car.lane()).is_signed(car, check)
     }
 
-    /// Whether a restart needs the record of this car.
+    /// Returns true if a restart needs the record of this car.
     pub fn needs(&self, tip: &Tip) -> bool {
         self.lane(tip.lane).get(tip).is_some()
     }
 
-    /// A record of this car as it stands now.
+    /// A record of this car in its current state.
     pub fn record(&self, tip: &Tip) -> Option<(Arc<NamedCar>, bool)> {
         let lane = self.lane(tip.lane);
         lane.get(tip).map(|car| (car.clone(), lane.vote(tip) != Vote::None))
     }
 
-    /// How many cars and fetches are held.
+    /// Number of held cars and of fetches.
     pub fn footprint(&self) -> usize {
         self.lanes.iter().map(Lane::count).sum::<usize>() + self.fetches.count()
     }
 
-    /// What the executed cars weigh that are kept for others, bytes.
+    /// Total weight of executed cars that are kept for others, bytes.
     pub fn retained(&self) -> u64 {
         self.lanes.iter().map(Lane::retained).sum()
     }
 
-    /// How far a lane is executed, certified and supported here.
+    /// The executed, certified and supported positions of a lane.
     pub fn positions(&self, lane: ValidatorIndex) -> [Position; 3] {
         let lane = self.lane(lane);
         [lane.executed().position, lane.certified_position(), lane.voted().position]

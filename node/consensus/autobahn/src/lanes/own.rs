@@ -1,4 +1,4 @@
-//! The own lane: batches become cars, votes become certificates (D1, D2, D6).
+//! The own lane: turns batches into cars, and votes into certificates (D1, D2, D6).
 
 use super::{
     Effect, Lanes, Write,
@@ -12,24 +12,24 @@ use corniche_engine::{Batch, Recipients};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Where the own lane stands.
+/// State of the own lane.
 pub struct Own {
-    /// The last own car, durable or not. Its position is never signed for again (N10).
+    /// The last own car, durable or not. Its position is never signed again (N10).
     tip: Tip,
-    /// The own car that is not durable yet.
+    /// True while the last own car is not durable yet.
     recording: bool,
     /// Votes for own cars without a certificate.
     votes: BTreeMap<Tip, BTreeMap<ValidatorIndex, Share>>,
     batch: Option<Batch>,
-    /// A batch was asked for and has not come.
+    /// A batch was requested and has not come.
     asked: bool,
-    /// What earlier lives signed is known.
+    /// True once the signatures of earlier lives are known.
     open: bool,
-    /// When the certificate leaves alone, unless a car carries it before (D6).
+    /// Time at which the certificate is sent alone, unless a car carries it before (D6).
     announce_at: Option<TimestampMs>,
-    /// When what nobody seems to have is sent again (P12, R3).
+    /// Time at which unacknowledged messages are sent again (P12, R3).
     resend_at: Option<TimestampMs>,
-    /// No car before this.
+    /// No car is built before this time.
     pause_until: Option<TimestampMs>,
 }
 
@@ -48,7 +48,7 @@ impl Own {
         }
     }
 
-    /// A car of an earlier life.
+    /// Registers a car of an earlier life.
     pub fn signed(&mut self, tip: Tip) {
         if tip.position > self.tip.position {
             self.tip = tip;
@@ -66,7 +66,7 @@ impl Lanes {
         self.own.as_ref().map(|own| own.tip)
     }
 
-    /// R3, R5: what earlier lives signed is known now; the lane goes on after it.
+    /// R3, R5: the signatures of earlier lives are known now; the lane continues after them.
     pub fn open_own(&mut self, now: TimestampMs) {
         let Some(own) = &mut self.own else { return };
         own.open = true;
@@ -75,12 +75,12 @@ impl Lanes {
         self.resend(now);
     }
 
-    /// It is not known any more.
+    /// Closes the own lane: the signatures of earlier lives are unknown again.
     pub fn close_own(&mut self) {
         self.own.iter_mut().for_each(|own| own.open = false);
     }
 
-    /// An own car that somebody remembers. Whether our records lack it.
+    /// Adopts an own car that a peer remembers. Returns true if our records lack it.
     pub fn adopt_own(&mut self, car: &Arc<NamedCar>) -> bool {
         let Some(before) = self.own_tip() else { return false };
         if car.position() < before.position || !self.hold(car.clone()) {
@@ -89,28 +89,28 @@ impl Lanes {
         self.lanes[car.lane().as_usize()].set_vote(&car.tip(), Vote::None);
         self.own.iter_mut().for_each(|own| own.signed(car.tip()));
         self.taken(car.clone(), Write::Kept(car.clone()));
-        // With pipelined cars it may be all that tells of it.
+        // With pipelined cars, only this certificate may prove it.
         car.certificate().iter().for_each(|certificate| self.learn(certificate));
         car.tip() != before
     }
 
-    /// The answer to [`Effect::WantBatch`]. An empty batch makes an empty car: somebody waits for a later commit.
+    /// Response to [`Effect::WantBatch`]. An empty batch makes an empty car: a client waits for a later commit.
     pub fn take_batch(&mut self, now: TimestampMs, batch: Batch) {
         let fits = batch.bytes.len() <= self.config.batch_bytes as usize;
         let Some(own) = self.own.as_mut().filter(|own| own.asked) else {
-            return self.effects.push_back(Effect::Requeue(batch)); // Nobody asked for it.
+            return self.effects.push_back(Effect::Requeue(batch)); // Not requested.
         };
         own.asked = false;
         if fits {
             own.batch = Some(batch);
         } else {
-            // Nobody asked for so much. Asked again at once, the caller would say the same.
+            // Too large. If asked again at once, the caller would respond the same.
             own.pause_until = Some(after(now, self.config.resend_ms));
             self.effects.push_back(Effect::Requeue(batch));
         }
     }
 
-    /// D1: builds the next car, or asks for what it is to carry. Called after every input.
+    /// D1: builds the next car, or requests its batch. Called after every input.
     pub fn build(&mut self, now: TimestampMs) {
         if !self.may_build() {
             return;
@@ -129,11 +129,12 @@ impl Lanes {
         }
     }
 
-    /// D2, P20.
+    /// Checks D2 and P20.
     fn may_build(&mut self) -> bool {
         let Some(own) = self.own.as_mut().filter(|own| own.open && !own.recording) else { return false };
         let lane = &self.lanes[own.tip.lane.as_usize()];
-        // After a lost life others may know another car at our last position: what is certified or committed is what we stand on.
+        // After a lost life, others may know another car at our last position: we build on the certified or committed
+        // one.
         let certified = lane.certified().map(|certificate| certificate.tip);
         for tip in [Some(lane.executed()), certified].into_iter().flatten() {
             if tip.position >= own.tip.position {
@@ -158,7 +159,7 @@ impl Lanes {
         self.effects.push_back(Effect::Persist(Write::Own(car)));
     }
 
-    /// The own car is durable: only now does it count and leave.
+    /// The own car is durable. Only now it counts and is sent.
     pub(super) fn launch(&mut self, now: TimestampMs, car: Arc<NamedCar>) {
         let tip = car.tip();
         self.hold(car.clone());
@@ -177,7 +178,7 @@ impl Lanes {
         self.take_vote(now, tip.lane, tip, share);
     }
 
-    /// Own cars of an earlier life that nobody certified: our vote is the first.
+    /// Votes for uncertified own cars of an earlier life: our vote is the first.
     fn vote_for_own(&mut self, now: TimestampMs) {
         let (Some(own), Some(signer)) = (&self.own, self.signer.clone()) else { return };
         let lane = &self.lanes[own.tip.lane.as_usize()];
@@ -189,7 +190,7 @@ impl Lanes {
         }
     }
 
-    /// D6: a verified vote for an own car.
+    /// D6: processes a verified vote for an own car.
     pub fn take_vote(&mut self, now: TimestampMs, from: ValidatorIndex, tip: Tip, share: Share) {
         let Some(own) = self.own.as_mut().filter(|own| own.tip.lane == tip.lane) else { return };
         let lane = &self.lanes[tip.lane.as_usize()];
@@ -215,7 +216,7 @@ impl Lanes {
         own.announce_at = Some(after(now, self.config.availability_wait_ms));
     }
 
-    /// D6, P12: certificates that no car carried, and what is not answered.
+    /// D6, P12: sends certificates that no car carried, and resends unacknowledged messages.
     pub(super) fn resend(&mut self, now: TimestampMs) {
         let Some(own) = &mut self.own else { return };
         own.pause_until.take_if(|at| *at <= now);
@@ -233,7 +234,7 @@ impl Lanes {
         }
     }
 
-    /// P12, to a peer that may have missed it.
+    /// P12: sends unacknowledged messages to a peer that may have missed them.
     pub fn send_open(&mut self, peer: ValidatorIndex) {
         if self.own.as_ref().is_some_and(|own| own.open) {
             let messages = self.open_messages().into_iter().map(Box::new);
@@ -241,7 +242,7 @@ impl Lanes {
         }
     }
 
-    /// Own cars that are not certified, and the certificate of those that are not executed.
+    /// Uncertified own cars, and the certificate of cars that are not executed.
     fn open_messages(&self) -> Vec<Message> {
         let Some(own) = &self.own else { return Vec::new() };
         let lane = &self.lanes[own.tip.lane.as_usize()];
@@ -262,8 +263,8 @@ impl Lanes {
     }
 }
 
-/// An own car as others accept it, with a certificate (D1). A peer that gave it back may have left that out; without one others would
-/// take us for faulty. `None`: not before the certificate is known.
+/// An own car with a certificate, as others accept it (D1). A peer that returned the car may have omitted the
+/// certificate; without it others would consider us faulty. `None` until the certificate is known.
 fn presentable(car: &NamedCar, lane: &Lane, ahead: u64) -> Option<SignedCar> {
     let mut signed = car.signed().clone();
     if signed.certificate.is_none() && car.position().0 > ahead {

@@ -1,4 +1,5 @@
-//! Committed slots: in any order here, handed over with their cuts, kept as long as open slots and laggards need them.
+//! Committed slots: accepted in any order, delivered with their cuts, and kept as long as open slots and laggards need
+//! them.
 
 use super::{Effect, desk::Desk};
 use crate::{
@@ -9,22 +10,22 @@ use corniche_types::{B256, TimestampMs};
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) struct Commits {
-    /// k.
+    /// k: maximum number of open slots.
     open_slots: u64,
     /// Every slot up to this one is committed, with its cut.
     through: Slot,
     slots: BTreeMap<Slot, Committed>,
-    /// When missing cuts are asked for again.
+    /// Time to request missing cuts again.
     pub fetch: Option<TimestampMs>,
     attempts: usize,
-    /// When a commit that is missing below others is asked for.
+    /// Time to request a commit that is missing below others.
     pub gap: Option<TimestampMs>,
     gap_attempts: usize,
 }
 
 struct Committed {
     value: B256,
-    /// Missing only for slots of a time before this validator's records.
+    /// Missing only for slots before this validator's records.
     certificate: Option<CommitQc>,
     /// Missing while a certificate has overtaken its PREPARE (P6).
     cut: Option<Arc<Cut>>,
@@ -41,7 +42,8 @@ impl Commits {
         self.through
     }
 
-    /// S2: no correct validator signs anything about a slot beyond this one before this validator can know more commits.
+    /// S2: no correct validator signs anything about a slot beyond this one before this validator can know more
+    /// commits.
     pub fn horizon(&self) -> Slot {
         Slot(self.through.0.saturating_add(2 * self.open_slots))
     }
@@ -50,7 +52,7 @@ impl Commits {
         slot <= self.through || self.slots.contains_key(&slot)
     }
 
-    /// Whether a slot is committed while one below is not handed over.
+    /// Returns true if a slot is committed and a lower one is not delivered.
     pub fn has_gap(&self) -> bool {
         self.slots.last_key_value().is_some_and(|(last, _)| *last > self.through)
     }
@@ -68,12 +70,12 @@ impl Commits {
         self.slots.get(&slot).filter(|committed| committed.value == digest)?.cut.as_ref()
     }
 
-    /// Whether this is the cut of a committed slot that lacks it.
+    /// Returns true if this is the missing cut of a committed slot.
     pub fn wants(&self, slot: Slot, digest: B256) -> bool {
         self.slots.get(&slot).is_some_and(|committed| committed.cut.is_none() && committed.value == digest)
     }
 
-    /// P14: what a slot's cut stands on.
+    /// P14: reference for a slot's cut.
     pub fn anchor(&self, slot: Slot) -> Anchor<'_> {
         match slot.0.checked_sub(self.open_slots) {
             None | Some(0) => Anchor::Start,
@@ -81,7 +83,7 @@ impl Commits {
         }
     }
 
-    /// C8. `cut` if it is known already. True when the slot was open until now.
+    /// C8: stores a commit, with `cut` if it is known already. Returns true if the slot was open until now.
     pub fn insert(
         &mut self,
         desk: &mut Desk,
@@ -111,7 +113,7 @@ impl Commits {
         Ok(true)
     }
 
-    /// The cut of a committed slot is here: hand it over.
+    /// The cut of a committed slot arrived: delivers it.
     pub fn complete(&mut self, desk: &mut Desk, cut: &Arc<Cut>) {
         let Some(committed) = self.slots.get_mut(&cut.slot) else { return };
         committed.cut = Some(cut.clone());
@@ -121,11 +123,12 @@ impl Commits {
         while self.slots.get(&Slot(self.through.0 + 1)).is_some_and(|next| next.cut.is_some()) {
             self.through.0 += 1;
         }
-        // Anchors of the open slots, and as many again for those who are behind (G1).
+        // Keeps the anchors of the open slots, and as many for validators that are behind (G1).
         self.slots = self.slots.split_off(&Slot((self.through.0 + 1).saturating_sub(2 * self.open_slots)));
     }
 
-    /// P6: a certificate without its cut. Whoever acknowledged may lack it as well, but n − 2f correct validators voted for it.
+    /// P6: fetches cuts of certificates without one. A validator that acknowledged may lack the cut too, but n − 2f
+    /// correct validators voted for it.
     pub fn fetch_missing(&mut self, desk: &mut Desk) {
         let missing: Vec<_> = self.slots.values().filter(|committed| committed.cut.is_none()).collect();
         self.fetch = (!missing.is_empty()).then(|| desk.in_ms(desk.config.fetch_retry_ms));
@@ -135,8 +138,8 @@ impl Commits {
         self.attempts = if missing.is_empty() { 0 } else { self.attempts + 1 };
     }
 
-    /// Commits come in any order (P27), but one that is still missing when later ones have been known for a while was lost, with its leader
-    /// perhaps: nobody needs to wait for a view to end to hear of it. Called after every change.
+    /// Commits come in any order (P27). A commit that is still missing when later ones have been known for some time
+    /// was lost, perhaps with its leader. This timer recovers it without the end of a view. Called after every change.
     pub fn watch_gap(&mut self, desk: &Desk) {
         let has_gap = self.slots.last_key_value().is_some_and(|(last, _)| *last > self.through) && self.fetch.is_none();
         if !has_gap {
@@ -146,7 +149,7 @@ impl Commits {
         }
     }
 
-    /// Whoever announced a later one probably has it.
+    /// The leader of a later commit probably has it.
     pub fn ask_for_gap(&mut self, desk: &mut Desk) {
         let later = self.slots.values().rev().filter_map(|committed| committed.certificate.as_ref());
         let leaders: Vec<_> = later.map(|certificate| desk.schedule.leader(certificate.slot, certificate.view)).collect();

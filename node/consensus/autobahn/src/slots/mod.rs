@@ -1,9 +1,10 @@
-//! The slots: agreement on cuts, several slots at once. A state machine of its own, without bytes, disks or clocks.
+//! The slots: agreement on cuts, several slots at once. A separate state machine without bytes, disks or clocks.
 //!
-//! Driven like an engine: apply one [`Input`] with [`Slots::handle`], take every [`Effect`] with [`Slots::poll`] until `None`, wait
-//! for the next input or for [`Slots::deadline`]. What it asks of the lanes below is the trait [`Lanes`], handed in with each input.
-//! What it receives was checked by the verifier: signatures, quorums, the shape of certificates and of cuts. What needs the protocol
-//! (tickets, `select`, views, one vote a view) is checked here, also where it could be checked without state.
+//! It is driven like an engine: apply one [`Input`] with [`Slots::handle`], take every [`Effect`] with [`Slots::poll`]
+//! until `None`, wait for the next input or for [`Slots::deadline`]. It queries the lanes below through the trait
+//! [`Lanes`], passed with each input. The verifier checked all received messages: signatures, quorums, the shape of
+//! certificates and of cuts. Rules of the protocol (tickets, `select`, views, one vote per view) are checked here, even
+//! where that needs no state.
 
 mod commits;
 pub(crate) mod desk;
@@ -24,102 +25,107 @@ use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use desk::Desk;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What the slots ask of the lanes. Answers may change between inputs only; after a change that could matter (a higher certified or
-/// optimistic tip, a body that came), the caller hands in [`Input::Lanes`].
+/// The slots' queries to the lanes. Results may change only between inputs. After a relevant change (a higher certified
+/// or optimistic tip, a body that arrived), the caller passes [`Input::Lanes`].
 pub trait Lanes {
-    /// The highest certified car of a lane, whether held here or not; `None` before the first (D7).
+    /// The highest certified car of a lane, held here or not; `None` before the first (D7).
     fn certified(&self, lane: ValidatorIndex) -> Option<&Availability>;
 
-    /// The highest car of a lane that is held here, voted for, above [`Lanes::certified`], and whose parent is certified; with the
-    /// parent's certificate, which is absent at position 1 only (C3, rows 19 and 20).
+    /// The highest car of a lane that is held here, voted for, above [`Lanes::certified`], and has a certified parent;
+    /// with the parent's certificate, which is absent only at position 1 (C3, rows 19 and 20).
     fn optimistic(&self, lane: ValidatorIndex) -> Option<(Tip, Option<&Availability>)>;
 
-    /// Whether a certificate of this tip, or of a car on top of it, is known here.
+    /// Returns true if a certificate of this tip, or of a car above it, is known here.
     fn is_certified(&self, tip: &Tip) -> bool;
 
-    /// Whether a strong vote may be given for this tip (N6): it is certified here, or its body is held (also in the side store, P21)
-    /// and its parent is certified.
+    /// Returns true if a strong vote for this tip is allowed (N6): it is certified here, or its body is held (also in
+    /// the side store, P21) and its parent is certified.
     fn vouches(&self, tip: &Tip) -> bool;
 
-    /// A certificate that a PREPARE carried, verified (D7).
+    /// Stores a verified certificate from a PREPARE (D7).
     fn learn(&mut self, certificate: &Availability);
 }
 
-/// What the slots are built from.
+/// Arguments of [`Slots::new`].
 pub struct Setup {
     pub config: Config,
     pub committee: Committee,
-    /// Without keys the machine follows: it never votes, proposes or complains.
+    /// Without keys the machine only follows: it never votes, proposes or complains.
     pub signer: Option<Arc<dyn Signer>>,
     pub signatures: Arc<dyn Signatures>,
-    /// Every slot up to this one is committed and was handed over in an earlier life; 0 at the beginning.
+    /// Every slot up to this one is committed and was delivered in an earlier life; 0 at the beginning.
     pub committed: Slot,
-    /// The cuts of the last k slots up to `committed` (fewer at the beginning), ascending: the anchors of the next k (P14).
+    /// The cuts of the last k slots up to `committed` (fewer at the beginning), ascending: the anchors of the next k
+    /// slots (P14).
     pub anchors: Vec<Cut>,
-    /// Commits of an earlier life, any order. Those above `committed` come out as [`Effect::Committed`] again; those below give the
-    /// anchors their certificates and answer laggards.
+    /// Commits of an earlier life, in any order. Those above `committed` are emitted as [`Effect::Committed`] again.
+    /// Those below provide the certificates of the anchors, and serve laggards.
     pub commits: Vec<(Cut, CommitQc)>,
-    /// The last record of each slot that is not committed, any order; older records of a slot may be among them, before the newer.
+    /// The last record of each slot that is not committed, in any order. Older records of a slot may precede the newer
+    /// ones.
     pub records: Vec<SlotRecord>,
     pub now: TimestampMs,
 }
 
-/// What happens to the slots.
+/// Events for the slots.
 #[derive(Debug)]
 pub enum Input {
-    /// A verified message of a peer about slots: PREPARE (also passed on), PREP-VOTE, CONFIRM, CONFIRM-ACK, COMMIT, TIMEOUT, TC,
-    /// CUT-REQ, CUT-REPLY. Others are ignored. `from` is who sent it, and for votes and TIMEOUTs who signed it.
+    /// A verified message of a peer about slots: PREPARE (also forwarded), PREP-VOTE, CONFIRM, CONFIRM-ACK, COMMIT,
+    /// TIMEOUT, TC, CUT-REQ, CUT-REPLY. Others are ignored. `from` is the sender; for votes and TIMEOUTs also the
+    /// signer.
     Message { from: ValidatorIndex, message: Box<Message> },
-    /// The lanes' answers may have changed.
+    /// The results of lane queries may have changed.
     Lanes,
-    /// This peer is connected again: what was sent to it meanwhile is lost.
+    /// This peer is connected again; earlier messages to it may be lost.
     PeerUp(ValidatorIndex),
     /// The record is on disk.
     Durable(RecordId),
     /// [`Slots::deadline`] passed.
     Deadline,
-    /// Commits got by catching up, verified.
+    /// Verified commits from catching up.
     CaughtUp(Vec<(Cut, CommitQc)>),
 }
 
-/// Names a record of this life. Ascending, and records become durable in this order.
+/// Identifies a record of this life. Ascending; records become durable in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordId(pub u64);
 
-/// What the slots owe.
+/// Outputs of the slots.
 #[derive(Debug)]
 pub enum Effect {
-    /// Append, sync, then hand in [`Input::Durable`]. What relies on the record leaves after that. A record replaces every earlier
-    /// one of its slot, and is not needed any more once its slot is committed durably.
+    /// Append, sync, then pass [`Input::Durable`]. Messages that rely on the record are sent after that. A record
+    /// replaces every earlier one of its slot. It is not needed any more once its slot is committed durably.
     Persist {
         id: RecordId,
         record: Box<SlotRecord>,
     },
-    /// To others; never to oneself, and not to all when there is nobody else.
+    /// To others; never to this validator itself, and not to all in a committee of one.
     Send {
         to: Recipients,
         message: Box<Message>,
     },
-    /// This slot's value, for good. Each slot once a life, in any order (P27); persist cut and certificate before executing.
+    /// The final value of a slot. Emitted once per slot and life, in any order (P27). Persist cut and certificate
+    /// before executing.
     Committed {
         cut: Arc<Cut>,
         certificate: CommitQc,
     },
-    /// A vote in this slot waits for the body of this tip, whose parent is shown to be certified: ask `from`, the leader that proposed
-    /// it (TIP-REQ), as long as [`Slots::awaits_bodies`]. May come again for the same tip; [`Input::Lanes`] when it is there.
+    /// A vote in this slot waits for the body of this tip, whose parent is certified: request it from `from`, the
+    /// leader that proposed it (TIP-REQ), as long as [`Slots::awaits_bodies`]. May repeat for one tip. Pass
+    /// [`Input::Lanes`] when the body is held.
     FetchTip {
         slot: Slot,
         tip: Tip,
         from: ValidatorIndex,
     },
-    /// A valid PREPARE names this cut: begin to fetch the histories of its certified tips (Y2, C4). `available` holds the
-    /// certificates that came with it.
+    /// A valid PREPARE names this cut: start to fetch the histories of its certified tips (Y2, C4). `available`
+    /// contains the certificates that came with it.
     Sync {
         cut: Arc<Cut>,
         available: Vec<Availability>,
     },
-    /// A peer asks for something, or shows that it lacks it: answer with what [`Slots::answer`] says when it is the peer's turn. The
-    /// answer is small, and it may be asked for again.
+    /// A peer requests something, or shows that it lacks it: respond with the result of [`Slots::answer`] when it is
+    /// the peer's turn. The response is small, and the peer may repeat the request.
     Asked {
         peer: ValidatorIndex,
         question: Question,
@@ -129,70 +135,70 @@ pub enum Effect {
         validator: ValidatorIndex,
         evidence: Box<[SignedPrepare; 2]>,
     },
-    /// This slot is known to be committed, but so far ahead that this validator must catch up by asking for commits.
+    /// This slot is known to be committed, but so far ahead that this validator must request commits.
     Behind {
         slot: Slot,
     },
-    /// This validator's signature is under the commit of a slot, and its records know of no vote: a life was lost (R5).
+    /// The commit of a slot contains this validator's signature, but its records contain no vote: a life was lost (R5).
     LostVote {
         slot: Slot,
     },
-    /// This validator complains about a slot that was committed long ago: it needs the commits from that slot on.
+    /// The peer complains about a slot that was committed long ago: it needs the commits from that slot on.
     Lagging {
         peer: ValidatorIndex,
         slot: Slot,
     },
-    /// Two values of one slot are certified: more than f validators are faulty. The machine stands still from here on.
+    /// Two values of one slot are certified: more than f validators are faulty. The machine stops here.
     Broken {
         certificates: Box<[CommitQc; 2]>,
     },
     Trace(TraceEvent),
 }
 
-/// What peers want to know of a slot.
+/// Requests of peers about a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// The cut with this digest (P6).
     Cut { slot: Slot, cut: B256 },
-    /// That it is committed (row 34).
+    /// The certificate of its commit (row 34).
     Commit { slot: Slot },
-    /// Why this view was left (P12).
+    /// Proof that this view was left (P12).
     View { slot: Slot, view: View },
-    /// This validator's vote in the view it is in, again (R4, P12).
+    /// This validator's vote in its current view, again (R4, P12).
     Vote { slot: Slot },
-    /// Its acknowledgement.
+    /// This validator's acknowledgement in its current view, again.
     Acknowledgement { slot: Slot },
 }
 
-/// What a validator must not forget of an open slot (R1, R4).
+/// Durable state of an open slot (R1, R4).
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct SlotRecord {
     pub slot: Slot,
-    /// The view it is in; all below are closed.
+    /// The current view; all lower views are closed.
     pub view: View,
-    /// It gave `view` up: no vote in it any more (V2, N2).
+    /// True if `view` was given up: no vote in it any more (V2, N2).
     pub timed_out: bool,
-    /// Why it is in `view`; shown to those who are not yet.
+    /// Proof for `view`; shown to validators in lower views.
     pub entered: Option<TimeoutQc>,
-    /// The highest view it signed a PREPARE for (N10).
+    /// The highest view for which it signed a PREPARE (N10).
     pub proposed: Option<View>,
-    /// The highest view it voted in, and for what, weakly too (N1).
+    /// The highest view in which it voted, and the value; includes weak votes (N1).
     pub voted: Option<(View, B256)>,
-    /// prop: what it last voted for strongly.
+    /// prop: its last strong vote.
     pub prop: Option<(View, Cut)>,
-    /// conf: the highest certificate it has seen; what it acknowledged last is this one.
+    /// conf: the highest certificate seen; the last acknowledgement is for this one.
     pub conf: Option<PrepareQc>,
 }
 
-/// See the module documentation.
+/// The state machine of all slots.
 pub struct Slots {
     desk: Desk,
     commits: Commits,
-    /// Slots that are not committed and of which something is known; at most up to [`Commits::horizon`].
+    /// Uncommitted slots with any state; at most up to [`Commits::horizon`].
     open: BTreeMap<Slot, SlotState>,
-    /// The highest slot that is known to have been proposed.
+    /// The highest slot known to have been proposed.
     top: Slot,
-    /// The highest slot that the caller was told it is behind of.
+    /// The highest slot reported as [`Effect::Behind`].
     behind: Slot,
     is_broken: bool,
 }
@@ -213,7 +219,7 @@ impl Slots {
             is_broken: false,
         };
         for record in records {
-            // A complaint alone does not say that the slot was ever proposed.
+            // A complaint alone does not prove that the slot was ever proposed.
             if record.view > View(0) || record.proposed.is_some() || record.voted.is_some() || record.conf.is_some() {
                 slots.top = slots.top.max(record.slot);
             }
@@ -243,18 +249,19 @@ impl Slots {
         self.settle(lanes);
     }
 
-    /// The next thing the caller owes.
+    /// Returns the next output.
     pub fn poll(&mut self) -> Option<Effect> {
         self.desk.effects.pop_front()
     }
 
-    /// When to hand in [`Input::Deadline`] if nothing else happens. `None` when nothing is open and the lanes have no news (P10).
+    /// Time at which the caller must pass [`Input::Deadline`] if no other input arrives. `None` if nothing is open and
+    /// the lanes have no news (P10).
     pub fn deadline(&self) -> Option<TimestampMs> {
         let timers = self.open.values().filter_map(|state| state.timers.next());
         timers.chain(self.commits.fetch).chain(self.commits.gap).min().filter(|_| !self.is_broken)
     }
 
-    /// What a peer is told that [`Effect::Asked`]; nothing when it is not known any more.
+    /// Response to a peer after [`Effect::Asked`]; `None` if the data is not known any more.
     pub fn answer(&self, question: Question) -> Option<Message> {
         let open = |slot: Slot| self.open.get(&slot);
         match question {
@@ -269,31 +276,32 @@ impl Slots {
     /// R5: from now on signs nothing about slots up to this one.
     pub fn abstain(&mut self, through: Slot) {
         self.desk.abstain(through);
-        // Views entered without a voice have no timer.
+        // Views entered without the right to sign have no timer.
         self.open.values_mut().for_each(|state| state.resume(&self.desk));
     }
 
-    /// Every slot up to this one is committed, and its cut was handed over.
+    /// Every slot up to this one is committed, and its cut was delivered.
     pub fn committed(&self) -> Slot {
         self.commits.through()
     }
 
-    /// Whether a vote in this slot may wait for the bodies of tips.
+    /// Returns true if a vote in this slot may wait for the bodies of tips.
     pub fn awaits_bodies(&self, slot: Slot) -> bool {
         self.open.get(&slot).is_some_and(SlotState::awaits_bodies)
     }
 
-    /// Whether an open slot's proposal, or what this validator voted for there, names this tip.
+    /// Returns true if this tip is part of an open slot's proposal, or of the value that this validator voted for
+    /// there.
     pub fn names(&self, tip: &Tip) -> bool {
         self.open.values().any(|state| state.names(tip))
     }
 
-    /// How many things are held that could become too many.
+    /// Number of held items that must stay bounded.
     pub fn footprint(&self) -> usize {
         self.open.values().map(SlotState::footprint).sum::<usize>() + self.commits.len() + self.desk.waiting()
     }
 
-    /// The open slots, for people who look into a failure.
+    /// Debug output about the open slots.
     pub fn describe(&self) -> String {
         let open = self
             .open
@@ -304,7 +312,7 @@ impl Slots {
 
     // ---- inputs ----------------------------------------------------------------------------------------------------
 
-    /// Everything that follows from an input, this validator's mail to itself included.
+    /// Processes all consequences of an input, including messages to this validator itself.
     fn settle(&mut self, lanes: &mut dyn Lanes) {
         loop {
             while let (Some(me), Some(message)) = (self.desk.me(), self.desk.inbox.pop_front()) {
@@ -352,7 +360,7 @@ impl Slots {
         }
     }
 
-    /// C2, and what a PREPARE shows besides.
+    /// C2: processes a PREPARE, with its certificates.
     fn take_prepare(&mut self, lanes: &mut dyn Lanes, from: ValidatorIndex, prepare: SignedPrepare) {
         let slot = prepare.cut.slot;
         let digest = self.desk.context.cut(&prepare.cut);
@@ -366,14 +374,14 @@ impl Slots {
             if self.commits.wants(slot, digest) {
                 self.commits.complete(&mut self.desk, &Arc::new(prepare.cut));
             }
-            // Its leader has not heard of the commit.
+            // Its leader does not know of the commit.
             return self.help(from, slot);
         }
         self.proposed(slot);
         self.at(slot, |state, desk| state.take_prepare(desk, lanes, from, digest, prepare));
     }
 
-    /// C8. `cut`: its value, if the caller has it.
+    /// C8: commits a slot; `cut` is its value, if the caller has it.
     fn commit(&mut self, certificate: CommitQc, cut: Option<Arc<Cut>>) {
         let slot = certificate.slot;
         if slot > self.commits.horizon() {
@@ -404,7 +412,8 @@ impl Slots {
         }
     }
 
-    /// Who made this commit, for those who look. What was voted in the first step of the slow way is known where CONFIRM was seen.
+    /// The validators that made this commit, for traces. The voters of the first step on the slow path are known only
+    /// where CONFIRM was seen.
     fn agreed(&self, certificate: &CommitQc) -> TraceEvent {
         let CommitQc { kind, slot, view, cut, ref proof } = *certificate;
         let prepared = || self.open.get(&slot)?.prepared_by(view, cut);
@@ -425,7 +434,7 @@ impl Slots {
         }
     }
 
-    /// Row 34: a peer works on a slot that is committed.
+    /// Row 34: a peer works on a committed slot.
     fn help(&mut self, peer: ValidatorIndex, slot: Slot) {
         if self.commits.certificate(slot).is_some() {
             self.desk.ask(peer, Question::Commit { slot });
@@ -434,7 +443,7 @@ impl Slots {
         }
     }
 
-    /// P6.
+    /// P6: responds to a request for a cut.
     fn take_fetch_cut(&mut self, from: ValidatorIndex, slot: Slot, cut: B256) {
         if self.cut(slot, cut).is_some() {
             self.desk.ask(from, Question::Cut { slot, cut });
@@ -467,14 +476,14 @@ impl Slots {
         }
     }
 
-    /// Some validator proposed this slot, so it is the turn of the next (S1).
+    /// A validator proposed this slot, so the next one may start (S1).
     fn proposed(&mut self, slot: Slot) {
         if slot <= self.commits.horizon() {
             self.top = self.top.max(slot);
         }
     }
 
-    /// Works on a slot that is not committed and not out of reach.
+    /// Runs `work` on a slot that is not committed and not out of reach.
     fn at(&mut self, slot: Slot, work: impl FnOnce(&mut SlotState, &mut Desk)) {
         if !self.commits.contains(slot) && slot <= self.commits.horizon() {
             work(self.open.entry(slot).or_insert_with(|| SlotState::new(slot)), &mut self.desk);

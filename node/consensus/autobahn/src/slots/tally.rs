@@ -1,4 +1,4 @@
-//! The votes of one view, and the certificates they make. One vote of a kind per sender.
+//! The votes of one view, and the certificates they make. At most one vote of each kind per sender.
 
 use super::desk::Desk;
 use crate::{
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// PREP-VOTEs, and whether they are strong.
+    /// PREP-VOTEs, and true for strong ones.
     prepared: BTreeMap<ValidatorIndex, (Vote, bool)>,
-    /// CONFIRM-ACKs. Never mixed with the former (N8).
+    /// CONFIRM-ACKs. Never mixed with PREP-VOTEs (N8).
     confirmed: BTreeMap<ValidatorIndex, Vote>,
-    /// What a quorum prepared here, and since when.
+    /// The prepared value's certificate, and its time.
     pub certificate: Option<(PrepareQc, TimestampMs)>,
 }
 
 impl Tally {
-    /// A sender's first vote counts; a weak one may become strong for the same value.
+    /// Counts a sender's first vote. A weak vote may become strong for the same value. Returns true if the vote counts.
     pub fn add_prepared(&mut self, from: ValidatorIndex, vote: Vote, strong: bool) -> bool {
         let counts = match self.prepared.get(&from) {
             None => true,
@@ -51,7 +51,7 @@ impl Tally {
         Some(PrepareQc { slot, view, cut, weak, proof })
     }
 
-    /// C5: all n voted, and strongly (P5).
+    /// C5: all n voted strongly (P5).
     pub fn fast_certificate(&self, desk: &Desk, slot: Slot, view: View, cut: B256) -> Option<CommitQc> {
         let votes = || self.prepared.iter().filter(move |(_, (vote, strong))| *strong && vote.cut == cut);
         if votes().count() < desk.committee.size() {
@@ -61,7 +61,7 @@ impl Tally {
         Some(CommitQc { kind: CommitKind::Fast, slot, view, cut, proof })
     }
 
-    /// C7: n − f acknowledged.
+    /// C7: n − f acknowledgements.
     pub fn slow_certificate(&self, desk: &Desk, slot: Slot, view: View, cut: B256) -> Option<CommitQc> {
         let votes = || self.confirmed.iter().filter(move |(_, vote)| vote.cut == cut);
         if votes().count() < desk.committee.quorum() {
@@ -76,7 +76,8 @@ impl Tally {
     }
 }
 
-/// V5: a TC of exactly n − f TIMEOUTs, so that at most one value can be repeated often enough in [`select`](crate::rules::select).
+/// V5: a TC of exactly n − f TIMEOUTs, so that at most one value can be repeated often enough in
+/// [`select`](crate::rules::select).
 pub(crate) fn timeout_certificate(
     desk: &Desk,
     slot: Slot,

@@ -1,7 +1,8 @@
-//! Which slots may start, when, and with what (S1–S7, C1, P10, P11, P26).
+//! Start of slots: conditions, time and content (S1–S7, C1, P10, P11, P26).
 //!
-//! A slot's ticket has two halves. A PREPARE of the slot before, or of any later one, says that it is its turn; the certificate of the
-//! commit k slots before says that at most k are open. The first half is a matter of progress alone and is not shown to anybody.
+//! A slot's ticket has two halves. A PREPARE of the previous slot, or of any later one, proves that it is the slot's
+//! turn. The certificate of the commit k slots before proves that at most k slots are open. The first half only
+//! concerns progress and is not shown to others.
 
 use super::Slots;
 use crate::{
@@ -13,13 +14,13 @@ use corniche_engine::Recipients;
 use corniche_types::ValidatorIndex;
 
 impl Slots {
-    /// Arms timers, proposes, and reminds leaders; what is not due stays as it is.
+    /// Arms timers, proposes, and reminds leaders. Nothing that is not due changes.
     pub(super) fn pace(&mut self, lanes: &mut dyn Lanes) {
         let last = Slot(self.top.0.max(self.commits.through().0) + 1);
         let is_quiet = self.is_quiet(lanes);
         for slot in (self.commits.through().0 + 1..=last.0).map(Slot) {
             if self.commits.contains(slot) || !self.has_anchor(slot) {
-                continue; // committed, or S2: too many are open
+                continue; // Committed, or S2: too many slots are open.
             }
             if self.open.get(&slot).is_some_and(|state| state.view > View(0)) {
                 self.propose_in_later_view(lanes, slot);
@@ -29,9 +30,10 @@ impl Slots {
         }
     }
 
-    /// `is_next`: nobody has proposed it yet, or a later one, as far as is known here.
+    /// `is_next`: as far as is known here, neither this slot nor a later one was proposed.
     fn pace_first_view(&mut self, lanes: &mut dyn Lanes, slot: Slot, is_next: bool, is_quiet: bool) {
-        // P10: without news no timer, or an idle network would complain for ever. Later slots are proof of news, unless all is quiet.
+        // P10: without news there is no timer; otherwise an idle network would complain for ever. Later slots prove
+        // news, unless all is quiet.
         let is_idle = if is_next { !self.has_news(lanes, slot, false, 1) } else { is_quiet };
         if is_idle && !(is_next && self.may_propose_news(lanes, slot)) {
             if let Some(state) = self.open.get_mut(&slot) {
@@ -66,12 +68,12 @@ impl Slots {
             && self.open.get(&slot).is_none_or(is_open)
     }
 
-    /// A leader sees news earlier than others: cars of its own, and those that are not certified yet.
+    /// A leader sees news earlier than others: its own cars, and uncertified ones.
     fn may_propose_news(&self, lanes: &dyn Lanes, slot: Slot) -> bool {
         self.is_free_next_proposal(slot) && self.has_news(lanes, slot, true, 1)
     }
 
-    /// V6.
+    /// V6: proposes in a view above 0.
     fn propose_in_later_view(&mut self, lanes: &mut dyn Lanes, slot: Slot) {
         if !self.has_anchor_certificate(slot) {
             return;
@@ -79,7 +81,7 @@ impl Slots {
         let Some(state) = self.open.get_mut(&slot) else { return };
         let (view, timeouts) = (state.view, state.entered.clone());
         match state.next_proposal(&mut self.desk) {
-            // C3: its tips need not be shown again.
+            // C3: its tips need no certificates again.
             Some(Proposal::Winner(known)) => self.propose(view, Cut::clone(&known.cut), Vec::new(), timeouts),
             Some(Proposal::Fresh) => {
                 let (cut, available) = self.fresh_cut(lanes, slot, view);
@@ -89,7 +91,7 @@ impl Slots {
         }
     }
 
-    /// Signs a PREPARE: the only place, and once a view (N10).
+    /// Signs a PREPARE. The only place that does, and once per view (N10).
     fn propose(&mut self, view: View, cut: Cut, available: Vec<Availability>, timeouts: Option<TimeoutQc>) {
         let slot = cut.slot;
         let (Some(signer), Some(state)) = (self.desk.signer(slot), self.open.get_mut(&slot)) else { return };
@@ -104,12 +106,12 @@ impl Slots {
         state.promise(&mut self.desk, Recipients::All, Message::Prepare(prepare));
     }
 
-    /// Row 11: one tip of every lane, the highest that may be named, with the certificates that a voter may want to see.
+    /// Row 11: one tip of every lane, the highest allowed one, with the certificates that a voter may need.
     fn fresh_cut(&self, lanes: &dyn Lanes, slot: Slot, view: View) -> (Cut, Vec<Availability>) {
         let anchor = self.commits.anchor(slot);
         let (mut tips, mut available) = (Vec::new(), Vec::new());
         for lane in self.desk.committee.indices() {
-            // C3: certified tips only in later views.
+            // C3: only certified tips in later views.
             let (tip, certificate) = self.tip(lanes, slot, lane, view == View(0));
             if tip.position > anchor.position(lane) {
                 available.extend(certificate.cloned());
@@ -120,7 +122,7 @@ impl Slots {
         (Cut { slot, anchor: value.map(|qc| qc.cut).unwrap_or_default(), time: self.desk.now, tips }, available)
     }
 
-    /// A lane's highest tip, and the certificate that goes with it.
+    /// A lane's highest tip, and its certificate or that of its parent.
     fn tip<'a>(
         &self,
         lanes: &'a dyn Lanes,
@@ -142,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// Whether so many lanes have a tip above the one that the slot before names (P26).
+    /// Returns true if at least `least` lanes have a tip above that of the previous slot (P26).
     fn has_news(&self, lanes: &dyn Lanes, slot: Slot, optimistic: bool, least: usize) -> bool {
         self.lanes_with_news(lanes, slot, optimistic).take(least).count() == least
     }
@@ -156,8 +158,8 @@ impl Slots {
         self.desk.committee.indices().filter(is_above)
     }
 
-    /// P10: no slot is missing, and nothing is known, certified or proposed, that stands above the last cut that was handed over. Slots that
-    /// somebody proposes all the same rest until there is something to commit.
+    /// P10: returns true if no slot is missing, and no known, certified or proposed tip is above the last delivered
+    /// cut. Slots that are proposed in this state rest until there is something to commit.
     pub(super) fn is_quiet(&self, lanes: &dyn Lanes) -> bool {
         let Some(last) = self.last_cut().filter(|_| !self.commits.has_gap()) else { return false };
         let is_above = |tip: &Tip| tip.position > last.position(tip.lane);
@@ -166,7 +168,7 @@ impl Slots {
         !certified.any(|certificate| is_above(&certificate.tip)) && !proposed.any(is_above)
     }
 
-    /// The cut up to which all are handed over.
+    /// The last delivered cut.
     fn last_cut(&self) -> Option<Anchor<'_>> {
         match self.commits.through() {
             Slot(0) => Some(Anchor::Start),
@@ -174,7 +176,8 @@ impl Slots {
         }
     }
 
-    /// The cut of the slot before: the committed one, else the one proposed last. `None` while only its certificate is known.
+    /// The cut of the previous slot: the committed one, otherwise the last proposed one. `None` while only its
+    /// certificate is known.
     fn baseline(&self, slot: Slot) -> Option<Anchor<'_>> {
         let before = Slot(slot.0 - 1);
         if before == Slot(0) {
@@ -195,8 +198,8 @@ impl Slots {
         anchor == 0 || self.commits.certificate(Slot(anchor)).is_some()
     }
 
-    /// P11: a leader that has not proposed may have been kept from its ticket, or from the news. Once a slot, after a quarter of the
-    /// view's time: in good intervals nobody forwards anything.
+    /// P11: a leader that has not proposed may lack its ticket, or the news. Reminds it once per slot, after a quarter
+    /// of the view's time: in good intervals nothing is forwarded.
     fn remind(&mut self, lanes: &dyn Lanes, slot: Slot) {
         let leader = self.desk.schedule.leader(slot, View(0));
         if self.desk.me() == Some(leader) {

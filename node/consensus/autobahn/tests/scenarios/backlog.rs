@@ -1,4 +1,4 @@
-//! Rows 4 and 29: what a PREPARE costs, and what load does to cars.
+//! Rows 4 and 29: size of a PREPARE, and the effect of load on cars.
 
 use crate::cluster::{Cluster, DELAY, LOST, is_about_slots, plain};
 use corniche_autobahn::message::Message;
@@ -49,7 +49,7 @@ fn row_29_load_makes_cars_larger_and_not_slower() {
         assert_eq!(all, 50 * rate);
         carried.push((executed, all as u64 / executed));
     }
-    // A car a round trip, whatever the load.
+    // One car per round trip under any load.
     assert!(carried.iter().all(|(cars, _)| (24..=27).contains(cars)), "{carried:?}");
     assert!(carried.windows(2).all(|pair| pair[1].1 >= 9 * pair[0].1), "{carried:?}");
 }

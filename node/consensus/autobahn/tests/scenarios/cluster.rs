@@ -1,4 +1,4 @@
-//! A committee of engines on virtual time, with a network that a test can bend and ears at everything that happens.
+//! A committee of engines on virtual time, with a controllable network and a record of all events.
 
 use corniche_autobahn::{
     Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer,
@@ -18,14 +18,14 @@ use std::{
 /// One message delay, ms.
 pub const DELAY: u64 = 10;
 
-/// What survives a power cut.
+/// State that survives a power cut.
 #[derive(Clone, Default)]
 pub struct Disk {
     pub records: BTreeMap<Ticket, Bytes>,
     pub resume: Resume,
 }
 
-/// One validator, and everything it did.
+/// One validator, and a record of its actions.
 pub struct Node {
     me: ValidatorIndex,
     size: usize,
@@ -36,7 +36,7 @@ pub struct Node {
     actions: VecDeque<Action<Bytes>>,
     wants: bool,
     queue: VecDeque<String>,
-    /// A batch is always ready.
+    /// True while a batch is always ready.
     pub endless: bool,
     batches: usize,
     pub log: Vec<(Micros, Ordered)>,
@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// When this text came out.
+    /// Time of the delivery of this text.
     pub fn delivered_at(&self, text: &str) -> Option<Micros> {
         let holds = |ordered: &Ordered| texts(ordered).iter().any(|delivered| delivered == text);
         self.log.iter().find(|(_, ordered)| holds(ordered)).map(|(at, _)| *at)
@@ -103,13 +103,13 @@ impl Node {
         self.engine.positions(index(lane)).map(|Position(position)| position)
     }
 
-    /// How many messages of a kind it sent.
+    /// Number of sent messages of one kind.
     pub fn count(&self, wanted: impl Fn(&Message) -> bool) -> usize {
         self.sent.iter().filter(|(_, _, message)| wanted(message)).count()
     }
 }
 
-/// Everything in a commit, in order.
+/// All texts in a commit, in order.
 pub fn texts(ordered: &Ordered) -> Vec<String> {
     let all = ordered.batches.iter().map(|(_, batch)| String::from_utf8(batch.bytes.to_vec()).unwrap());
     all.flat_map(|text| text.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
@@ -155,7 +155,7 @@ pub fn index(node: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(node).unwrap())
 }
 
-/// Decides what arrives: `(now, from, to, message)`.
+/// Decides the fate of a message: `(now, from, to, message)`.
 pub type Rule = Box<dyn FnMut(Micros, usize, usize, &Message) -> Fate>;
 
 struct Bent(Rule);
@@ -166,7 +166,7 @@ impl Adversary<Bytes> for Bent {
     }
 }
 
-/// It never arrives.
+/// The message never arrives.
 pub const LOST: Fate = Fate::Hold(u64::MAX);
 
 pub struct Cluster {
@@ -174,7 +174,7 @@ pub struct Cluster {
     pub committee: Committee,
 }
 
-/// Long timers, no waiting for others: what happens is what the network does.
+/// Long timers, and no waiting for others: only the network determines the run.
 pub fn plain() -> Config {
     Config {
         coverage: 1,
@@ -187,7 +187,7 @@ pub fn plain() -> Config {
 }
 
 impl Cluster {
-    /// All running, and past their first greetings.
+    /// All validators run, and their first greetings are done.
     pub fn new(size: usize, config: Config) -> Self {
         let links = Links::uniform(size, Micros::from_millis(DELAY));
         let mut cluster = Self::on(links, config);
@@ -196,14 +196,14 @@ impl Cluster {
         cluster
     }
 
-    /// All off.
+    /// All validators are powered off.
     pub fn on(links: Links, config: Config) -> Self {
         let size = links.size();
         let signers = (0..size).map(|node| Arc::new(FakeKeys(index(node))) as Arc<dyn Signer>).collect();
         Self::with_keys(links, config, committee(size), signers, Arc::new(FakeSignatures))
     }
 
-    /// All off, with keys of the test's choice.
+    /// All validators are powered off; the test chooses the keys.
     pub fn with_keys(
         links: Links,
         config: Config,
@@ -265,7 +265,7 @@ impl Cluster {
         });
     }
 
-    /// From now on a batch is always ready, or no more.
+    /// Turns the endless supply of batches on or off.
     pub fn load(&mut self, nodes: impl IntoIterator<Item = usize>, endless: bool) {
         let now = self.world.now();
         for node in nodes {
@@ -280,12 +280,12 @@ impl Cluster {
         self.world.set_adversary(Some(Box::new(Bent(Box::new(rule)))));
     }
 
-    /// What was held back arrives now, what was lost too.
+    /// Removes the rule. Held and lost messages arrive now.
     pub fn straighten(&mut self) {
         self.world.set_adversary(None);
     }
 
-    /// Runs, and then passes on to everybody what a quorum has executed, as a pipeline does with certificates.
+    /// Runs, and then tells every validator what a quorum has executed, as a pipeline does with certificates.
     pub fn run_for(&mut self, ms: u64) {
         self.world.run_for(Micros::from_millis(ms));
         let up: Vec<usize> = (0..self.size()).filter(|node| self.world.process(*node).is_some()).collect();
@@ -302,7 +302,7 @@ impl Cluster {
         }
     }
 
-    /// Runs until this came out at all of them; how many delays after `since`. At most ten seconds.
+    /// Runs until all `nodes` delivered `text`, at most ten seconds. Returns the number of delays after `since`.
     pub fn delays_until(&mut self, since: Micros, text: &str, nodes: &[usize]) -> u64 {
         let end = self.world.now() + Micros::from_seconds(10);
         let done = |world: &World<Node>| nodes.iter().all(|node| world.process(*node).unwrap().delivered_at(text).is_some());
@@ -313,7 +313,7 @@ impl Cluster {
         took / (DELAY * 1_000)
     }
 
-    /// Safety, whatever a scenario did: equal logs, as far as both go, and nobody refused or accused a correct validator.
+    /// Checks safety: equal logs, as far as both go, and no rejection or accusation of a correct validator.
     pub fn check(&self) {
         let logs: Vec<BTreeMap<u64, &Ordered>> = (0..self.size())
             .filter_map(|node| self.world.process(node))
@@ -330,7 +330,7 @@ impl Cluster {
     }
 }
 
-/// A message of the slots, not of the lanes.
+/// Returns true for a message of the slots, not of the lanes.
 pub fn is_about_slots(message: &Message) -> bool {
     matches!(
         message,

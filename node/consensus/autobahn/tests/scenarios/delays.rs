@@ -1,4 +1,5 @@
-//! Rows 19 and 20, and the end-to-end part of the table of message delays: from a transaction's arrival to its delivery everywhere.
+//! Rows 19 and 20, and the end-to-end part of the table of message delays: from a transaction's arrival to its delivery
+//! at all validators.
 
 use crate::cluster::{Cluster, LOST, index, plain};
 use corniche_autobahn::{
@@ -9,7 +10,7 @@ use corniche_autobahn::{
 };
 use corniche_testkit::Fate;
 
-/// Leader of the slot that the next news start, once the network has come to rest.
+/// Leader of the next slot, once the network is at rest.
 fn warm(cluster: &mut Cluster, config: &Config) -> usize {
     cluster.submit(0, "warm");
     cluster.run_for(1_000);
@@ -17,7 +18,7 @@ fn warm(cluster: &mut Cluster, config: &Config) -> usize {
     Schedule::new(&cluster.committee, config).leader(next, View(0)).as_usize()
 }
 
-/// Delays until a transaction of `away` places after the leader is delivered by all of `nodes`.
+/// Delays until all `nodes` delivered a transaction that was submitted `away` positions after the leader.
 fn delays(config: &Config, away: usize, nodes: &[usize]) -> u64 {
     let mut cluster = Cluster::new(4, config.clone());
     let leader = warm(&mut cluster, config);
@@ -37,10 +38,11 @@ fn the_table_of_message_delays_end_to_end() {
         for (leader_tips, optimistic_tips) in modes {
             let config = Config { leader_tips, optimistic_tips, fast_path, availability_wait_ms: 0, ..plain() };
             let slow = if fast_path { 0 } else { 2 };
-            // A car that is not the leader's: one delay to it when it may be named at once; three when its certificate must come.
+            // Another validator's car: one delay to the leader if it may be named at once; three if its certificate
+            // must come.
             let others = if optimistic_tips { 4 } else { 6 };
             assert_eq!(delays(&config, 1, &ALL), others + slow, "fast {fast_path}, optimistic {optimistic_tips}");
-            // The leader's own: with its PREPARE at once, or once it is certified, a round trip later.
+            // The leader's own car: with its PREPARE at once, or once it is certified, a round trip later.
             let own = if leader_tips { 3 } else { 5 };
             assert_eq!(delays(&config, 0, &ALL), own + slow, "fast {fast_path}, leader tips {leader_tips}");
         }
@@ -54,14 +56,14 @@ fn row_20_a_withheld_body_costs_two_delays_and_no_ancestors() {
     let mut cluster = Cluster::new(4, config.clone());
     let leader = warm(&mut cluster, &config);
     let (owner, kept) = ((leader + 1) % 4, (leader + 2) % 4);
-    // P29: the owner discloses its car to all but one.
+    // P29: the owner shows its car to all but one.
     cluster.bend(move |_, from, to, message| {
         let withheld = matches!(message, Message::Car(_)) && (from, to) == (owner, kept);
         if withheld { LOST } else { Fate::Normal }
     });
     let since = cluster.world.now();
     cluster.submit(owner, "tx");
-    // The last vote is two delays late: one question to the leader, one answer.
+    // The last vote is two delays late: one request to the leader, one response.
     assert_eq!(cluster.delays_until(since, "tx", &ALL), 4 + 2);
     let asked =
         cluster.node(kept).sent.iter().filter(|(at, _, message)| *at > since && matches!(message, Message::FetchCars { .. }));

@@ -1,5 +1,5 @@
-//! What a faulty leader or owner can make others hold and ask: a tip in a cut costs one question and one car, for as long as its slot is
-//! open (C3, Y4, G5).
+//! Limits on data and requests caused by a faulty leader or owner: a tip in a cut costs one request and one car, while
+//! its slot is open (C3, Y4, G5).
 
 use crate::{
     cluster::{Cluster, plain},
@@ -15,7 +15,7 @@ fn config() -> Config {
     Config { optimistic_tips: false, view_timeout_ms: 300, retain_slots: 8, ..plain() }
 }
 
-/// Questions for cars that this validator put to the forker.
+/// Requests for cars that this validator sent to the forker.
 fn questions(cluster: &Cluster, node: usize) -> Vec<Tip> {
     let asked = cluster.node(node).sent.iter().filter_map(|(_, to, message)| match message {
         Message::FetchCars { tip, .. } if *to == Recipients::One(FORKER) => Some(*tip),
@@ -24,7 +24,7 @@ fn questions(cluster: &Cluster, node: usize) -> Vec<Tip> {
     asked.collect()
 }
 
-/// Names a tip of its lane in the next slot it leads, towards one validator only, and lets the slot be decided.
+/// Names a tip of its lane in the next slot it leads, to one validator only, and lets the slot be decided.
 fn propose(cluster: &mut Cluster, puppet: &Puppet, tip: Tip, parent: Option<&Availability>, answer: Option<&[SignedCar]>) {
     let (mut cut, previous) = puppet.next_cut(cluster);
     cut.tips[FORKER.as_usize()] = tip;
@@ -77,7 +77,7 @@ fn bodies_of_tips_that_were_not_committed_go_with_their_slots() {
         let node = cluster.node(1);
         assert!(node.engine.footprint()[0] < 30, "answers {answers}: {:?}", node.engine.footprint());
         assert!(node.disk.records.len() < 150, "answers {answers}: {} records", node.disk.records.len());
-        // And nobody is asked for ever.
+        // Requests must end.
         cluster.run_for(2_000);
         let before = questions(&cluster, 1).len();
         cluster.run_for(60_000);

@@ -1,4 +1,4 @@
-//! Rows 31 and 32, P9, P21, P22: a lane's owner that tells everybody something else.
+//! Rows 31 and 32, P9, P21, P22: a lane's owner that shows different cars to different validators.
 
 use crate::{
     cluster::plain,
@@ -15,7 +15,7 @@ use corniche_types::B256;
 fn row_31_two_certified_forks_leave_one_body_a_position_and_one_log() {
     let (mut cluster, mut puppet) = without_owner(Config { view_timeout_ms: 300, retain_slots: 10, ..plain() });
     let start = puppet.context.start(FORKER);
-    // f + 1 with the forker's own vote are two: each of its stories needs one believer only.
+    // f + 1 with the forker's own vote are two: each of its branches needs only one supporter.
     let mut stories = [(vec![1], start, None), (vec![2, 3], start, None)];
     let mut believed = true;
     for round in 0..60 {
@@ -29,7 +29,7 @@ fn row_31_two_certified_forks_leave_one_body_a_position_and_one_log() {
                 *certificate = Some(puppet.certificate(&cluster, next, &believers[..1]));
                 *tip = next;
             } else {
-                // What was committed is on the other story: this one has lost its believers.
+                // The committed car is on the other branch: this one has lost its supporters.
                 believed = false;
             }
         }
@@ -90,7 +90,7 @@ fn n5_one_vote_a_position_in_all_lives_together() {
         cluster.run_for(20);
         parent = puppet.tip(&one);
         certificate = Some(puppet.certificate(&cluster, parent, &[1]));
-        // What it voted for is on its disk.
+        // The car it voted for is on its disk.
         cluster.world.crash(1);
         cluster.world.restart(1);
         cluster.run_for(200);

@@ -1,4 +1,4 @@
-//! Rows 6 and 36: histories arrive beside the agreement on them, and are executed as they come.
+//! Rows 6 and 36: histories arrive in parallel with the agreement on them, and are executed as they arrive.
 
 use crate::cluster::{Cluster, DELAY, LOST, is_about_slots, plain};
 use corniche_autobahn::{Config, message::Message};
@@ -9,7 +9,7 @@ use std::{cell::Cell, rc::Rc};
 fn row_6_a_thousand_missing_cars_come_in_one_round_trip_beside_the_agreement() {
     let config = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 60_000, ..plain() };
     let mut cluster = Cluster::new(4, config);
-    // Slots stand still, and the last validator hears of no car, until 1,000 of lane 0 are certified.
+    // Slots are blocked, and the last validator receives no car, until 1,000 cars of lane 0 are certified.
     let open = Rc::new(Cell::new(false));
     let is_open = open.clone();
     cluster.bend(move |_, _, to, message| {
@@ -22,14 +22,14 @@ fn row_6_a_thousand_missing_cars_come_in_one_round_trip_beside_the_agreement() {
     cluster.run_for(10 * DELAY);
     let cars = cluster.node(0).position(0)[1];
     assert!(cars >= 1_000 && cluster.node(3).position(0) == [0, 0, 0]);
-    // From now on only cars stay away from it, and another car gives the leader something to propose.
+    // From now on only cars are lost on the way to it. Another car gives the leader something to propose.
     open.set(true);
     cluster.submit(0, "last");
     cluster.run_for(3_000);
     let covering =
         |node: usize| cluster.node(node).log.iter().find(|(_, ordered)| ordered.batches.len() >= 900).map(|(at, _)| *at);
     let (elsewhere, here) = (covering(1).expect("one cut covers them"), covering(3).expect("it has them"));
-    // Y2: the question leaves with the arrival of the PREPARE; the commit arrives two delays later, and so does the answer.
+    // Y2: the request is sent on arrival of the PREPARE; the commit arrives two delays later, and so does the response.
     assert!(here <= elsewhere.max(here) && here - elsewhere <= Micros(1_000), "{here} against {elsewhere}");
     let long = |message: &Message| matches!(message, Message::FetchCars { tip, above } if tip.position.0 - above.0 >= 900);
     assert_eq!(cluster.node(3).count(long), 1);
@@ -38,7 +38,7 @@ fn row_6_a_thousand_missing_cars_come_in_one_round_trip_beside_the_agreement() {
 
 #[test]
 fn row_36_output_follows_the_link_from_the_first_body_on() {
-    // 1 MB/s leaves each node; the one that was away lacks 60 slots of one car of 10 kB.
+    // Each node can send 1 MB/s; the node that was away lacks 60 slots of one car of 10 kB.
     let mut links = Links::uniform(4, Micros::from_millis(DELAY));
     links.egress = Some(1_000_000);
     let mut cluster = Cluster::on(links, Config { view_timeout_ms: 150, ..plain() });
@@ -57,7 +57,7 @@ fn row_36_output_follows_the_link_from_the_first_body_on() {
     let times: Vec<_> = cluster.node(3).log.iter().map(|(at, _)| (*at - since).0 / 1_000).collect();
     assert_eq!(times.len(), slots);
     let (first, last) = (times[0], times[slots - 1]);
-    // One body takes 10 ms on the line, all of them 600; the first is executed long before the last arrives.
+    // One body takes 10 ms on the line, all of them 600 ms; the first is executed long before the last arrives.
     assert!(first < 150 && (550..1_200).contains(&last), "from {first} to {last} ms");
     let halfway = times[slots / 2];
     assert!(halfway < (first + last) * 2 / 3, "steadily: {times:?}");

@@ -1,4 +1,4 @@
-//! An idle network is silent, also when messages were lost on connections that stayed.
+//! An idle network is silent, even if messages were lost on connections that stayed up.
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::{Config, message::Message};
@@ -9,7 +9,7 @@ fn config() -> Config {
     Config { view_timeout_ms: 300, status_ms: 1_000, ..plain() }
 }
 
-/// Runs until nobody has a timer; the time that took, ms.
+/// Runs until no validator has a timer. Returns the time that took, ms.
 fn until_silent(cluster: &mut Cluster, most: u64) -> u64 {
     let running: Vec<_> = (0..cluster.size()).filter(|node| cluster.world.is_up(*node)).collect();
     for ms in 0..most / DELAY {
@@ -32,7 +32,7 @@ fn p10_no_timer_fires_on_an_idle_network() {
         cluster.submit(0, "something");
         cluster.run_for(2_000);
         assert!(cluster.node(1).delivered_at("something").is_some());
-        // Everybody tells each of the three others once more.
+        // Each validator sends its status once more to each of the three others.
         let took = until_silent(&mut cluster, 60_000);
         assert!(took <= 10_000, "{took} ms");
         cluster.run_for(5 * DELAY);
@@ -49,7 +49,7 @@ fn p10_no_timer_fires_on_an_idle_network() {
 
 #[test]
 fn a_lost_greeting_and_a_lost_commit_are_made_good() {
-    // Without a connection breaking: worse than an engine must expect.
+    // Without a broken connection: worse than an engine must expect.
     let mut cluster = Cluster::new(4, config());
     cluster.submit(0, "first");
     cluster.run_for(1_000);
@@ -61,7 +61,7 @@ fn a_lost_greeting_and_a_lost_commit_are_made_good() {
     cluster.world.restart(3);
     cluster.run_for(2_000);
     cluster.straighten();
-    // Validator 3 hears nothing of what is said about slots.
+    // Validator 3 receives no messages about slots.
     cluster.bend(|_, _, to, message| match message {
         Message::Standing(_) | Message::Commits(_) | Message::Cars { .. } => Fate::Normal,
         _ if to == 3 => LOST,

@@ -12,7 +12,7 @@ fn row_1_lanes_grow_at_the_links_pace_while_agreement_stands_still() {
     for node in 0..4 {
         assert!(cluster.node(node).log.is_empty());
         let [_, certified, _] = cluster.node(node).position(node);
-        // A car and its votes are a round trip.
+        // A car and its votes take one round trip.
         assert_eq!(certified, 1_000 / (2 * DELAY));
     }
     // One cut commits all of it.

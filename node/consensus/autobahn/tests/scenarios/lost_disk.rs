@@ -49,7 +49,7 @@ fn r2_a_late_joiner_gets_what_was_committed_without_it() {
     cluster.check();
 }
 
-/// Takes one validator's disk, or puts an older one back, and lets it start again.
+/// Replaces one validator's disk, by nothing or an older one, and restarts it.
 fn lose(cluster: &mut Cluster, node: usize, left: Disk) {
     cluster.world.crash(node);
     *cluster.world.disk(node).unwrap() = left;
@@ -63,7 +63,7 @@ fn r5_a_validator_that_lost_its_disk_signs_no_car_twice() {
             let mut cluster = Cluster::new(size, config());
             busy(&mut cluster, 0, 20, "t");
             let resume = cluster.world.process(0).unwrap().disk.resume.clone();
-            // Its last car is known to f + 1 others only.
+            // Only f + 1 others know its last car.
             cluster.bend(
                 move |_, from, to, message| {
                     if from == 0 && to > faulty + 1 && matches!(message, Message::Car(_)) { LOST } else { Fate::Normal }
@@ -124,7 +124,7 @@ fn r5_whoever_does_not_know_itself_says_nothing_and_records_nothing() {
         cluster.submit(0, "early");
         cluster.submit(1, "needs-three");
         cluster.run_for(3_000);
-        // Two others know too little: it takes three of the other three, one of whom may lie.
+        // Two others know too little: it needs all three others, one of which may lie.
         let said = cluster.node(0).count(|message| !matches!(message, Message::Standing(_)));
         assert_eq!((said, cluster.node(0).disk.records.len()), (0, 0));
     }
@@ -134,7 +134,7 @@ fn r5_whoever_does_not_know_itself_says_nothing_and_records_nothing() {
     cluster.check();
 }
 
-/// Slots about which it signed something in this life.
+/// Slots about which it signed in this life.
 fn signed(cluster: &Cluster, node: usize) -> Vec<u64> {
     let slot = |message: &Message| match message {
         Message::Prepared { vote, .. } | Message::Confirmed(vote) => Some(vote.slot.0),
@@ -144,7 +144,7 @@ fn signed(cluster: &Cluster, node: usize) -> Vec<u64> {
     cluster.node(node).sent.iter().filter_map(|(_, _, message)| slot(message)).collect()
 }
 
-/// Everybody works until `node` signs again; nothing up to slot `silent` in this life.
+/// All validators work until `node` signs again; it must sign nothing up to slot `silent` in this life.
 fn comes_back(cluster: &mut Cluster, node: usize, silent: u64) {
     for round in 0..100 {
         busy(cluster, 1, 1, &format!("back{round}-"));
@@ -162,7 +162,8 @@ const REACH: u64 = 12;
 
 #[test]
 fn r5_an_answer_that_comes_late_ends_patience_for_good() {
-    // A backup is put back. The last car of the lost life is known to validator 3 alone, which is heard when the others' answers were enough.
+    // A backup is restored. Only validator 3 knows the last car of the lost life; its response comes after the others'
+    // were enough.
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 5, "t");
     cluster.run_for(500);
@@ -172,7 +173,7 @@ fn r5_an_answer_that_comes_late_ends_patience_for_good() {
     cluster.run_for(2_000);
     let before = cluster.node(3).position(0)[2];
     let since = cluster.world.now();
-    // What is lost stays lost: there is one rule for all of this.
+    // Lost messages stay lost: one rule covers all of this.
     cluster.bend(move |now, from, to, message| match message {
         _ if from == 0 && to != 3 && now < since + Micros::from_millis(DELAY) => LOST,
         Message::Available(_) | Message::Prepare(_) if now < since + Micros::from_millis(DELAY) => LOST,
@@ -192,7 +193,7 @@ fn r5_an_answer_that_comes_late_ends_patience_for_good() {
     cluster.world.restart(3);
     cluster.run_for(200);
     assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
-    // Now the others need it. It stays silent.
+    // Now the others need it, but it stays silent.
     cluster.world.crash(2);
     cluster.submit(1, "needs-three");
     cluster.run_for(6_000);
@@ -205,8 +206,8 @@ fn r5_an_answer_that_comes_late_ends_patience_for_good() {
 
 #[test]
 fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
-    // A backup is put back, and nobody shows an own car: there was none, or the one there was is committed. Votes in commits tell, and
-    // the lane's certificate.
+    // A backup is restored, and no peer shows an own car: there was none, or it is committed. Votes in commits reveal
+    // the loss, and the lane's certificate.
     for owner in [0, 1] {
         let mut cluster = Cluster::new(4, config());
         busy(&mut cluster, owner, 3, "t");
@@ -229,7 +230,8 @@ fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
         cluster.straighten();
         cluster.run_for(1_000);
         assert!(cluster.node(0).engine.describe().contains("forgot true"), "{}", cluster.node(0).engine.describe());
-        // In its next life there is no sign any more: the records hold what told of the loss. They hold the silence too.
+        // In its next life there is no sign any more: the records contain the evidence of the loss. They contain the
+        // silence too.
         cluster.world.crash(0);
         cluster.world.restart(0);
         cluster.run_for(500);
@@ -247,7 +249,7 @@ fn r5_own_signatures_that_the_records_lack_tell_of_a_lost_life() {
 
 #[test]
 fn r5_the_own_lanes_certificate_tells_of_a_lost_life() {
-    // A backup is put back. A car of the lost life is certified and in no cut, and nobody shows the car itself.
+    // A backup is restored. A car of the lost life is certified and in no cut, and no peer shows the car itself.
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 3, "t");
     cluster.run_for(500);
@@ -282,7 +284,7 @@ fn r5_silence_outlives_a_power_cut() {
     lose(&mut cluster, 0, Disk::default());
     cluster.run_for(500);
     assert!(!cluster.node(0).disk.records.is_empty(), "it lives again");
-    // In this life its records are whole; but they tell it what it may not sign.
+    // In this life its records are whole; but they contain what it may not sign.
     cluster.world.crash(0);
     cluster.world.restart(0);
     cluster.run_for(500);
@@ -298,7 +300,7 @@ fn r5_silence_outlives_a_power_cut() {
 
 #[test]
 fn r5_a_lost_disk_is_known_by_its_name_without_any_car() {
-    // Validator 0 never made a car. It has voted: in committed slots, or in the first slot, of which nothing is committed.
+    // Validator 0 never made a car. It has voted: in committed slots, or in the first slot while nothing is committed.
     for anything_committed in [true, false] {
         let mut cluster = Cluster::new(4, Config { fast_path: anything_committed, ..config() });
         if !anything_committed {
@@ -309,7 +311,7 @@ fn r5_a_lost_disk_is_known_by_its_name_without_any_car() {
         assert!(!signed(&cluster, 0).is_empty());
         let reached = cluster.node(1).log.len() as u64 + REACH;
         assert_eq!(reached == REACH, !anything_committed);
-        // Nor do the others remember in memory what they saw.
+        // The others lose their memory too.
         (0..4).for_each(|node| cluster.world.crash(node));
         cluster.straighten();
         *cluster.world.disk(0).unwrap() = Disk::default();
@@ -343,7 +345,7 @@ fn r5_a_late_first_start_is_no_lost_life() {
 
 #[test]
 fn r5_disks_that_were_lost_before_anything_began_are_no_lost_lives() {
-    // Two of four are set up anew, again and again, before there is a quorum; then all are there.
+    // Two of four are set up anew repeatedly before there is a quorum; then all are there.
     let mut cluster = Cluster::on(Links::uniform(4, Micros::from_millis(DELAY)), config());
     cluster.world.restart(0);
     for _ in 0..3 {
@@ -364,7 +366,7 @@ fn r5_disks_that_were_lost_before_anything_began_are_no_lost_lives() {
 
 #[test]
 fn r5_nothing_is_signed_before_others_have_spoken() {
-    // Records that look whole may be a backup's. Whoever is quick to propose gets nothing from it.
+    // Records that look whole may be from a backup. A validator must not gain from proposing early.
     let mut cluster = Cluster::new(4, config());
     busy(&mut cluster, 0, 5, "t");
     cluster.world.crash(3);
@@ -395,7 +397,7 @@ fn r4_an_intact_restart_that_the_network_needs_costs_a_patience() {
     let since = cluster.world.now();
     cluster.run_for(6_000);
     let at = (0..3).map(|node| cluster.node(node).delivered_at("on").expect("it goes on")).max().unwrap();
-    // Standing still is found out within four retries of 300 ms; then views with a dead leader among them.
+    // A stall is detected within four retries of 300 ms; then there are views with a dead leader.
     assert!((at - since) < Micros::from_millis(1_200 + 2_000), "{}", at - since);
     cluster.check();
 }
@@ -412,7 +414,7 @@ fn old_records_are_given_up_and_a_quiet_lane_is_kept() {
         most = most.max(cluster.node(1).disk.records.len());
     }
     assert!(most < 300, "{most} records");
-    // The quiet lane goes on after a restart of everybody, though its car is long executed.
+    // The quiet lane continues after a restart of all validators, although its car was executed long ago.
     (0..4).for_each(|node| cluster.world.crash(node));
     cluster.world.start_all();
     cluster.submit(3, "once-more");

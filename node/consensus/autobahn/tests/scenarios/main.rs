@@ -1,4 +1,4 @@
-//! Whole engines on a virtual network, one scenario a file.
+//! Whole engines on a virtual network, one scenario per file.
 
 mod backlog;
 mod cluster;

@@ -1,11 +1,11 @@
-//! G1, G3: what is kept is bounded in slots, in cars and in bytes; and no engine holds more than it says.
+//! G1, G3: retention is bounded in slots, cars and bytes, and no engine holds more than its declared maximum.
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::{Config, lanes::CAR_WEIGHT, message::Message};
 use corniche_testkit::{Fate, Micros};
 use std::{cell::Cell, rc::Rc};
 
-/// What a validator holds, and what it has on disk.
+/// Number of items that a validator holds, and of records on its disk.
 fn held(cluster: &Cluster, node: usize) -> [usize; 2] {
     let node = cluster.node(node);
     [node.engine.footprint().iter().sum(), node.disk.records.len()]
@@ -13,7 +13,7 @@ fn held(cluster: &Cluster, node: usize) -> [usize; 2] {
 
 #[test]
 fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
-    // Slots alone would keep everything.
+    // The limit in slots alone would keep everything.
     let config = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..plain() };
     let mut cluster = Cluster::new(4, config.clone());
     cluster.load(0..4, true);
@@ -22,13 +22,13 @@ fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
         cluster.run_for(10 * DELAY);
         for node in 0..4 {
             let [lanes, _, commits, records, _] = cluster.node(node).engine.footprint();
-            // Four lanes of 25 cars that are executed, some that are not, and as much again that waits to be given up.
+            // Four lanes of 25 executed cars, some unexecuted ones, and as many again that wait for release.
             assert!(lanes <= 4 * 25 + 40 && commits <= 100 && records <= 620, "{lanes} cars, {commits} commits, {records}");
             most = most.max(lanes);
         }
     }
     assert!(cluster.node(0).position(0)[0] > 400 && most >= 4 * 20, "{most} cars: so many that it matters, and some are kept");
-    // Whoever was away for a moment still finds what it missed.
+    // A validator that was away for a short time still finds the data it missed.
     cluster.world.crash(3);
     cluster.run_for(5 * DELAY);
     cluster.world.restart(3);
@@ -38,8 +38,9 @@ fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
     cluster.check();
 }
 
-/// The owner of a lane shows its cars to one other validator only, which runs ahead of the rest by so many slots, perhaps
-/// with a restart on the way. Then that one is asked for them. Returns whether the others get them. `most`: cars and commits it may hold.
+/// The owner of a lane shows its cars only to one other validator, which runs ahead of the rest by this many slots,
+/// optionally with a restart. Then the others request the cars from it. Returns true if they get them. `most`: maximum
+/// number of cars and commits it may hold.
 fn sole_holder_serves(config: &Config, slots: u64, most: [usize; 2], restarts: bool) -> bool {
     let mut cluster = Cluster::new(4, config.clone());
     let answers = Rc::new(Cell::new(false));
@@ -82,7 +83,7 @@ fn g3_cars_without_a_certificate_are_kept_four_times_as_long_and_not_for_ever() 
     let by_bytes = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..base.clone() };
     let by_slots = Config { retain_slots: 20, ..base };
     for restarts in [false, true] {
-        // With a certificate 100 cars are kept, in the second case those of 20 slots.
+        // With a certificate 100 cars are kept; in the second case those of 20 slots.
         assert!(sole_holder_serves(&by_bytes, 100, [460, usize::MAX], restarts), "within four times the bytes");
         assert!(!sole_holder_serves(&by_bytes, 400, [460, usize::MAX], restarts), "beyond");
         assert!(sole_holder_serves(&by_slots, 60, [usize::MAX, 100], restarts), "within four times the slots");
@@ -95,7 +96,7 @@ fn g3_a_certificate_ends_the_longer_retention() {
     let config = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..plain() };
     let mut cluster = Cluster::new(4, config);
     cluster.load(0..4, true);
-    // Certificates come at the end of each of these runs only.
+    // Certificates come only at the end of each of these runs.
     for _ in 0..3 {
         cluster.world.run_for(Micros::from_millis(100 * DELAY));
         let before = cluster.node(0).engine.footprint()[0];
@@ -111,7 +112,7 @@ fn nobody_piles_up_commits_that_it_cannot_execute() {
     let certified = Config { optimistic_tips: false, leader_tips: false, view_timeout_ms: 200, ..plain() };
     let config = Config { retain_slots: 20, ..certified };
     let mut cluster = Cluster::new(4, config.clone());
-    // It votes, as certified tips need no data (N9), and gets none.
+    // It votes, because certified tips need no data (N9), and gets none.
     let is_body = |message: &Message| matches!(message, Message::Car(_) | Message::Cars { .. });
     cluster.bend(move |_, _, to, message| if to == 3 && is_body(message) { LOST } else { Fate::Normal });
     cluster.load(0..3, true);
@@ -123,14 +124,15 @@ fn nobody_piles_up_commits_that_it_cannot_execute() {
     assert!(cluster.node(0).log.len() > 600 && cluster.node(3).log.is_empty(), "{}", cluster.node(0).log.len());
     let [_, _, commits, records, _] = cluster.node(3).engine.footprint();
     assert!(commits <= 20 + 256 + 16, "{commits} commits");
-    // A few records are needed besides those of commits. The journal looks for records to write again when there are this many.
+    // A few records are needed besides those of commits. The journal searches for records to write again when there are
+    // this many.
     let needed = commits + 16;
     assert!(records <= 2 * needed + 64 + needed / 16, "{records} records for {commits} commits");
 }
 
 #[test]
 fn g1_however_little_is_kept_everybody_can_restart_at_once() {
-    // One car a lane: the weight of every slot is too much.
+    // One car per lane: every slot exceeds the weight limit.
     let mut cluster = Cluster::new(4, Config { lane_bytes: 1, view_timeout_ms: 300, ..plain() });
     for life in 0..20 {
         cluster.load(0..4, true);

@@ -1,5 +1,5 @@
-//! Row 37: the log is a function of the committed cuts and the cars they name, whatever forks there are and in whatever order cars
-//! arrive. Row 17: a stale tip changes nothing.
+//! Row 37: the log is a function of the committed cuts and their cars, for any forks and any order of arrival. Row 17:
+//! a stale tip changes nothing.
 
 use corniche_autobahn::{
     Config,
@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 const SIZE: usize = 4;
 
-/// Lanes with forks, and cuts that name tips of any of them, also lower ones than before.
+/// Lanes with forks, and cuts that name tips of any branch, also lower ones than before.
 struct Story {
     committee: Committee,
     cars: BTreeMap<Tip, Arc<NamedCar>>,
@@ -33,7 +33,7 @@ fn story(seed: u64) -> Story {
     for slot in 1..=20 {
         for lane in &mut tips {
             for _ in 0..random.below(4) {
-                // Mostly on the last car; a forker builds on any.
+                // Usually on the last car; a forker builds on any.
                 let parent =
                     if random.once_in(4) { lane[random.below(lane.len() as u64) as usize] } else { lane[lane.len() - 1] };
                 let batch = Bytes::from(random.draw().to_le_bytes().to_vec());
@@ -54,7 +54,7 @@ fn order(committee: &Committee, resume: &Resume) -> Order {
     Order::new(resume, committee, schedule, 4, TimestampMs(0))
 }
 
-/// A validator that gets the cars in an order of its own, and executes whenever it can; it may start anew in between.
+/// A validator that receives the cars in random order, and executes whenever it can; it may restart in between.
 fn run(story: &Story, random: &mut Random) -> Vec<Ordered> {
     let mut arrivals: Vec<_> = story.cars.values().cloned().collect();
     random.shuffle(&mut arrivals);
@@ -65,7 +65,7 @@ fn run(story: &Story, random: &mut Random) -> Vec<Ordered> {
         held.push(car.clone());
         lanes.insert(car);
         if random.once_in(5) {
-            // A restart, with what it has.
+            // A restart, with the data it has.
             let last = log.last().map(|last| Resume { index: last.index, checkpoint: last.checkpoint.clone() });
             order = self::order(&story.committee, &last.unwrap_or_default());
             lanes = start(story, &order, &held);
@@ -105,7 +105,8 @@ fn row_37_any_order_of_arrival_any_restart_the_same_log() {
         for _ in 0..4 {
             assert_eq!(run(&story, &mut random), first, "seed {seed}");
         }
-        // O2, O4: last_commit never goes back, so nothing comes out twice: positions executed and batches are as many.
+        // O2, O4: last_commit never decreases, so nothing is delivered twice: there are as many batches as executed
+        // positions.
         let executed: u64 = {
             let mut highest = [0; SIZE];
             for cut in &story.cuts {

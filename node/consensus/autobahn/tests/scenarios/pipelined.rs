@@ -1,4 +1,4 @@
-//! Row 18: several own cars on their way at once.
+//! Row 18: several own cars in transit at once.
 
 use crate::cluster::{Cluster, DELAY, plain};
 use corniche_autobahn::Config;

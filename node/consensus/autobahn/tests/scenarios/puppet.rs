@@ -1,4 +1,4 @@
-//! Validator 0 in the test's hand: cars of its lane, its votes, its proposals.
+//! Validator 0 under the test's control: cars of its lane, its votes, its proposals.
 
 use crate::cluster::{Cluster, index};
 use corniche_autobahn::{
@@ -37,7 +37,7 @@ impl Puppet {
         Tip { lane: FORKER, position: car.car.position, digest: self.context.car(&car.car) }
     }
 
-    /// What the votes of these make; they must have voted.
+    /// The certificate from the votes of these validators, which must have voted.
     pub fn certificate(&self, cluster: &Cluster, tip: Tip, voters: &[usize]) -> Availability {
         let digest = self.context.statement(&Statement::Held(tip));
         let mut shares = vec![(FORKER, FakeKeys(FORKER).share(&digest))];
@@ -57,7 +57,7 @@ impl Puppet {
         Message::Prepare(SignedPrepare { view: View(0), cut, signature, available, previous, timeouts: None })
     }
 
-    /// The next slot that it leads, with nothing new in it and what it stands on.
+    /// The next slot that it leads: a cut without news, and the certificate of its anchor.
     pub fn next_cut(&self, cluster: &Cluster) -> (Cut, Option<CommitQc>) {
         let committed = cluster.node(1).log.last().map_or(0, |(_, ordered)| ordered.index.0);
         let slot = Slot(committed + 4 - committed % 4);
@@ -83,7 +83,7 @@ pub fn tell(cluster: &mut Cluster, to: usize, message: &Message) {
     cluster.world.with(to, |node| node.handle(now, Event::Message { from: FORKER.as_usize(), message: message.encode() }));
 }
 
-/// Everything but the forker's own node, and what it plays.
+/// All nodes except the forker's own, and a puppet for the forker.
 pub fn without_owner(config: Config) -> (Cluster, Puppet) {
     let mut cluster = Cluster::new(4, config);
     cluster.world.crash(0);

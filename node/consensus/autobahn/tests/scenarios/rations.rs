@@ -1,4 +1,4 @@
-//! Answers are rationed: whoever floods questions gets what a polite asker gets, and takes nothing from anybody.
+//! Responses are limited: a peer that floods requests gets as much as a polite one, and takes nothing from others.
 
 use crate::{
     cluster::{Cluster, DELAY, index, plain},
@@ -33,7 +33,7 @@ fn a_flood_of_questions_costs_what_the_allowance_is() {
     });
     let tip: Tip = held.unwrap();
     let before = cluster.world.now();
-    // Ten thousand questions in a second.
+    // Ten thousand requests in a second.
     for _ in 0..1_000 {
         for number in 0..10 {
             ask(&mut cluster, 3, 1, &Message::FetchCars { tip, above: Position(number) });
@@ -43,9 +43,9 @@ fn a_flood_of_questions_costs_what_the_allowance_is() {
     }
     let answers = cluster.node(1).sent.iter().filter(|(at, ..)| *at >= before);
     let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).filter(|bytes| *bytes > 500).sum();
-    // 8 full answers at once and 16 in the second, an answer being 20 kB and a little.
+    // 8 full responses at once and 16 in the second, each of about 20 kB.
     assert!((300_000..800_000).contains(&bytes), "{bytes}");
-    // Somebody else is answered at once.
+    // Another peer is served at once.
     let before = cluster.world.now();
     ask(&mut cluster, 2, 1, &Message::FetchCars { tip, above: Position(0) });
     let answered = cluster.node(1).sent.iter().any(|(at, _, message)| *at >= before && matches!(message, Message::Cars { .. }));
@@ -71,7 +71,7 @@ fn small_cars_cost_what_they_are_on_the_wire() {
     }
     let answers = cluster.node(1).sent.iter().filter(|(at, ..)| *at >= before);
     let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).filter(|bytes| *bytes > 500).sum();
-    // 24 full answers and the one that goes into debt.
+    // 24 full responses, and the one that causes a debt.
     assert!((500_000..1_700_000).contains(&bytes), "{bytes}");
 }
 
@@ -99,7 +99,7 @@ fn whatever_is_answered_is_on_the_same_ration() {
     let slot = prepare.cut.slot;
     let leader = (0..4).find(|node| cluster.node(*node).count(|message| matches!(message, Message::Prepare(_))) > 0).unwrap();
     let me = (0..4).find(|node| *node != leader && *node != 0).unwrap();
-    // A slot that is still open: its leader says it again and again.
+    // A slot that is still open: its leader repeats its proposal.
     let open = Slot(slot.0 + 1);
     let questions = [
         (3, Message::FetchCut { slot, cut }),
@@ -115,12 +115,12 @@ fn whatever_is_answered_is_on_the_same_ration() {
             cluster.run_for(1);
         }
         let answers = cluster.node(me).sent.iter().filter(|(at, ..)| *at >= before).count();
-        // 8 at once and 16 in the second, each counted as 1 kB more than it is, and what goes on anyway.
+        // 8 at once and 16 in the second, each counted as 1 kB more than its size, and regular messages.
         assert!(answers <= 60, "{answers} answers to ten thousand of {question:?}");
     }
 }
 
-/// All faulty validators of fifty ask for as much as they can, for a second.
+/// All faulty validators of fifty request as much as they can, for about one second.
 #[test]
 fn many_floods_together_get_little_more_than_one() {
     let (size, faulty) = (50, 16);
@@ -141,7 +141,7 @@ fn many_floods_together_get_little_more_than_one() {
         Message::Held { tip, .. } if tip.lane == index(0) => Some(*tip),
         _ => None,
     });
-    // Nobody else is there, so everything that is sent is an answer.
+    // The other validators are down, so everything that is sent is a response.
     (0..size).filter(|other| *other != node).for_each(|other| cluster.world.crash(other));
     cluster.run_for(100);
     counting.take();
@@ -169,7 +169,8 @@ fn many_floods_together_get_little_more_than_one() {
     let checks = counting.take();
     let answers = cluster.node(node).sent.iter().filter(|(at, ..)| *at >= before);
     let bytes: usize = answers.map(|(_, _, message)| message.encode().len()).sum();
-    // One validator of four gets 24 full answers in its first second. A full answer takes about a millisecond, a check 50 µs.
+    // One validator of four gets 24 full responses in its first second. A full response takes about a millisecond, a
+    // check 50 µs.
     assert!((8 * 20_000..64 * 20_000).contains(&bytes), "{bytes} bytes");
     assert!(checks < 200, "{checks} signature checks");
 }

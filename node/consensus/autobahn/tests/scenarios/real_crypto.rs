@@ -1,4 +1,4 @@
-//! Row 23: the same committee with real keys, whose certificates are lists of ed25519 signatures or sums of BLS ones.
+//! Row 23: committees with real keys, whose certificates are lists of ed25519 signatures or sums of BLS signatures.
 #![cfg(feature = "real-crypto")]
 
 use crate::cluster::{Cluster, DELAY, plain};
@@ -39,7 +39,7 @@ pub fn keys(committee: &Committee, bls: bool) -> (Vec<Arc<dyn Signer>>, Arc<dyn 
     (signers, signatures)
 }
 
-/// The commits, and the sizes of all certificates.
+/// Returns the commits, and the sizes of all certificates.
 fn run(size: usize, bls: bool) -> (Vec<(Micros, Ordered)>, BTreeSet<usize>) {
     let committee = committee(size);
     let (signers, signatures) = keys(&committee, bls);
@@ -52,7 +52,7 @@ fn run(size: usize, bls: bool) -> (Vec<(Micros, Ordered)>, BTreeSet<usize>) {
         cluster.submit(1 + round % (size - 1), &format!("t{round}"));
         cluster.run_for(60);
         if round == 3 {
-            // Views without a leader: certificates of complaints that differ.
+            // Views without a leader: certificates of differing complaints.
             cluster.world.crash(0);
         }
     }
@@ -93,7 +93,7 @@ fn shares_and_seals_bind_signer_statement_and_committee() {
         assert!(signatures.verify_share(indices[0], &one, &shares[0].1));
         assert!(!signatures.verify_share(indices[0], &other, &shares[0].1));
         assert!(!signatures.verify_share(indices[1], &one, &shares[0].1));
-        // A share is no signature and a signature no share.
+        // A share is not a signature, and a signature is not a share.
         assert!(!signatures.verify_share(indices[0], &one, &signers[0].sign(&one).to_vec().into()));
         let seal = signatures.combine(&shares).unwrap();
         let signed = |digest: B256| -> Vec<_> { (0..3).map(|node| (indices[node], digest)).collect() };

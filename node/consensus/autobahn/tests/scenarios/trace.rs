@@ -1,4 +1,4 @@
-//! What the explorer's picture is made of: cars that stand on the car before, slots that are decided.
+//! Source of the explorer's DAG view: cars with their parents, and decided slots.
 
 use crate::cluster::{Cluster, plain};
 use corniche_autobahn::Config;
@@ -37,7 +37,7 @@ fn cars_are_vertices_and_slots_are_decisions() {
         assert_eq!(delivered, decided.iter().map(|slot| (*slot, *slot)).collect::<Vec<_>>(), "a commit is a slot");
         let batches = node.log.iter().flat_map(|(_, ordered)| &ordered.batches);
         assert_eq!(digests, batches.map(|(_, batch)| corniche_crypto::digest(&batch.bytes)).collect(), "as records name them");
-        // Every car was offered to be run early, once, before or when it was committed.
+        // Every car was offered once for early execution, at the latest when it was committed.
         assert_eq!(node.available.len(), 40);
     }
     cluster.check();

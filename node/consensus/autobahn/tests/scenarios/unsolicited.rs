@@ -1,4 +1,4 @@
-//! Verifying costs a bounded number of signature checks, whatever a message holds; answers that nobody asked for cost next to none.
+//! Verification costs a bounded number of signature checks for any message; unsolicited responses cost almost none.
 
 use crate::{
     cluster::{Cluster, index, plain},
@@ -144,7 +144,7 @@ fn stated_costs_cover_the_checks_and_votes_stay_cheap() {
     assert!(AutobahnVerifier::new(config, committee, signatures).cost(&[]) > 0);
 }
 
-/// Validator 0's lane, of which only validator 2 holds the first cars and only it and 0 voted: everybody else fetches them.
+/// Validator 0's lane. Only validator 2 holds the first cars and only 0 and 2 voted for them: all others fetch them.
 fn behind(config: Config) -> (Cluster, Puppet, Vec<SignedCar>, Availability) {
     let (mut cluster, mut puppet) = without_owner(config);
     let (mut cars, mut certificate) = (Vec::new(), None);
@@ -160,7 +160,7 @@ fn behind(config: Config) -> (Cluster, Puppet, Vec<SignedCar>, Availability) {
     (cluster, puppet, cars, certificate.unwrap())
 }
 
-/// The same cars, under signatures that nobody made.
+/// Copies of these cars with false signatures.
 fn false_signatures(cars: &[SignedCar]) -> Vec<SignedCar> {
     cars.iter().map(|car| SignedCar { signature: [7; 64], ..car.clone() }).collect()
 }
@@ -168,13 +168,13 @@ fn false_signatures(cars: &[SignedCar]) -> Vec<SignedCar> {
 #[test]
 fn a_certified_chain_is_bound_by_its_hashes_and_passed_on_whatever_its_signatures_are() {
     let (mut cluster, puppet, cars, certificate) = behind(plain());
-    // Validator 1 asks the signers; 0 is the first of them and answers with signatures that are none.
+    // Validator 1 asks the signers; 0 is the first of them and responds with false signatures.
     let next = puppet.clone().car(certificate.tip, Some(certificate.clone()), 10);
     tell(&mut cluster, 1, &Message::Car(next.clone()));
     tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars: false_signatures(&cars) });
     assert_eq!(cluster.node(1).position(0)[2], 6, "held, and voted for");
     cluster.run_for(5);
-    // Validator 3 has it from validator 1, who is no worse for that.
+    // Validator 3 gets it from validator 1, which is not blamed for that.
     let newest = puppet.tip(&next);
     let certified = puppet.certificate(&cluster, newest, &[1]);
     tell(&mut cluster, 3, &Message::Available(certified.clone()));
@@ -184,7 +184,7 @@ fn a_certified_chain_is_bound_by_its_hashes_and_passed_on_whatever_its_signature
     cluster.run_for(3_000);
     assert_eq!(cluster.node(3).position(0)[2], 7);
     assert!((1..4).all(|node| cluster.node(node).refused.is_empty() && cluster.node(node).accused.is_empty()));
-    // The owner is shown nothing of its own that it did not sign.
+    // The owner is not shown any car as its own that it did not sign.
     let now = cluster.world.now();
     let lanes = vec![Position(0); 4];
     let question = Standing { nonce: 9, answer: true, committed: None, yours: None, lanes, birth: None, met: None };
@@ -228,7 +228,7 @@ fn a_body_that_no_certificate_vouches_for_needs_its_owners_signature() {
 #[test]
 fn a_fork_is_reported_only_with_two_signatures() {
     let (mut cluster, mut puppet, cars, certificate) = behind(plain());
-    // Validator 1 holds another car at position 1, then fetches the certified chain with signatures that are none.
+    // Validator 1 holds another car at position 1, then fetches the certified chain with false signatures.
     let fork = puppet.car(puppet.context.start(FORKER), None, 12);
     tell(&mut cluster, 1, &Message::Car(fork));
     let next = puppet.car(certificate.tip, Some(certificate.clone()), 10);

@@ -1,4 +1,4 @@
-//! Row 5: nobody waits for the data of a certified tip (N9).
+//! Row 5: no validator waits for the data of a certified tip (N9).
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::{
@@ -7,7 +7,7 @@ use corniche_autobahn::{
 };
 use corniche_testkit::{Fate, Micros};
 
-/// When each of these came out at the first three, with or without bodies for the last validator.
+/// Delivery times at the first three validators, with or without bodies for the last one.
 fn times(withhold: bool) -> Vec<Micros> {
     let config = Config { optimistic_tips: false, leader_tips: false, availability_wait_ms: 0, ..plain() };
     let mut cluster = Cluster::new(4, config);

@@ -1,4 +1,4 @@
-//! Doubles with one purpose each. That nothing splits is checked at every commit ([`Net`]).
+//! Doubles with one purpose each. [`Net`] checks at every commit that no slot splits.
 
 use crate::{
     net::{DELAY, Net, index, plain},
@@ -17,7 +17,7 @@ fn others(me: usize) -> [usize; 3] {
     [(me + 1) % 4, (me + 2) % 4, (me + 3) % 4]
 }
 
-/// Votes and acknowledges whatever it is shown.
+/// Votes for and acknowledges everything it receives.
 fn obey(puppet: Puppet, mail: &mut crate::net::Mail, from: ValidatorIndex, message: &Message) {
     match message {
         Message::Prepare(prepare) => {
@@ -80,7 +80,7 @@ fn p1_a_fast_commit_that_nobody_heard_of_survives_a_leader_that_shows_its_propos
                     }
                 }
                 Message::Timeout(timeout) if timeout.view == View(1) && timeout.slot == FIRST => {
-                    // It has seen nothing, it says.
+                    // It claims to have seen nothing.
                     let lie = Message::Timeout(puppet.timeout(FIRST, View(1), None, None));
                     mail.send(puppet.me, from, lie);
                 }
@@ -93,7 +93,7 @@ fn p1_a_fast_commit_that_nobody_heard_of_survives_a_leader_that_shows_its_propos
     assert!(net.run_until(30_000, |net| net.all_committed(1)));
     assert_eq!(net.nodes[a].commits[&FIRST].1.kind, CommitKind::Fast);
     assert!(net.nodes[b].commits[&FIRST].1.view > View(1), "the attack took place");
-    // Row 40: certificates of different views and kinds are tickets all the same.
+    // Row 40: certificates of different views and kinds are valid tickets.
     for slot in 2..=6 {
         net.grow();
         assert!(net.run_until(30_000, |net| net.all_committed(slot)), "slot {slot}");
@@ -132,9 +132,10 @@ fn a_withheld_certificate_binds_all_the_same() {
     [false, true].into_iter().for_each(withhold);
 }
 
-/// `restart`: the one who has seen the certificate loses power after it acknowledged (P25).
+/// `restart`: the validator that has seen the certificate loses power after it acknowledged (P25).
 fn withhold(restart: bool) {
-    // The leader makes a slow commit and shows it to one validator, which then falls silent; `shown` get to see the PrepareQC.
+    // The leader makes a slow commit and shows it to one validator, which then falls silent; only two validators see
+    // the PrepareQC.
     let mut net = Net::new(4, Config { fast_path: false, ..plain() });
     let leader = net.leader(1, 0);
     let [a, b, c] = others(leader);
@@ -151,7 +152,7 @@ fn withhold(restart: bool) {
             match message {
                 Message::Prepared { vote, .. } if vote.view == View(0) => drop(votes.insert(from, vote.share.clone())),
                 Message::Confirmed(vote) if vote.view == View(0) => drop(acks.insert(from, vote.share.clone())),
-                // It goes on as if it had seen nothing.
+                // It continues as if it had seen nothing.
                 Message::Timeout(timeout) => {
                     mail.send(puppet.me, from, Message::Timeout(puppet.timeout(timeout.slot, timeout.view, None, None)));
                 }
@@ -173,7 +174,7 @@ fn withhold(restart: bool) {
             }
         }),
     );
-    // The votes alone would not bind: C has not seen the PREPARE.
+    // The votes alone would not require the value: C has not seen the PREPARE.
     [a, b].into_iter().for_each(|to| net.send(leader, to, puppet.prepare(View(0), x.clone(), None, None)));
     net.grow();
     net.run_for(200);
@@ -189,7 +190,8 @@ fn withhold(restart: bool) {
 
 #[test]
 fn p3_votes_are_not_acknowledgements() {
-    // The leader puts x to two and y to one, and calls the three votes for x (its own included) acknowledgements.
+    // The leader shows x to two and y to one, and presents the three votes for x (its own included) as
+    // acknowledgements.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
     let [b, c, a] = others(leader);
@@ -247,9 +249,9 @@ fn p14_a_ticket_for_another_value_is_no_ticket() {
     let (first, second) = (certificate(1), certificate(2));
     let nowhere = B256::repeat_byte(7);
     let tickets = [
-        (nowhere, Some(first.clone())), // a commit, but of something else
-        (second.cut, Some(second)),     // another slot's
-        (first.cut, None),              // none
+        (nowhere, Some(first.clone())), // A commit, but of another value.
+        (second.cut, Some(second)), // Another slot's commit.
+        (first.cut, None), // No commit.
         (B256::ZERO, None),
     ];
     for (anchor, previous) in tickets {
@@ -264,7 +266,8 @@ fn p14_a_ticket_for_another_value_is_no_ticket() {
 
 #[test]
 fn p24_a_leader_cannot_choose_against_a_tc() {
-    // After a fast commit at A, the leader of view 1 is Byzantine and proposes something else with the honest TC, and without one.
+    // After a fast commit at A, the leader of view 1 is Byzantine and proposes another value with the honest TC, and
+    // without one.
     let mut net = Net::new(4, plain());
     let (a, d) = (net.leader(1, 0), net.leader(1, 1));
     net.link = Box::new(move |now, from, to, message| {
@@ -297,7 +300,7 @@ fn p24_a_leader_cannot_choose_against_a_tc() {
 
 #[test]
 fn a_leader_that_repeats_an_old_cut_wastes_its_slot_only() {
-    // Row 10: nobody enforces coverage; the next leader catches up.
+    // Row 10: coverage is not enforced; the next leader catches up.
     let mut net = Net::new(4, Config { all_to_all: true, ..plain() });
     let leader = net.leader(2, 0);
     let puppet = Puppet::of(&net, leader);
@@ -322,9 +325,10 @@ fn a_leader_that_repeats_an_old_cut_wastes_its_slot_only() {
 
 #[test]
 fn p4_whoever_joins_a_later_view_has_closed_those_below() {
-    // D leads view 0 and gets x prepared by A, B and itself; only B acknowledges, and is cut off once it has complained. C and D
-    // complain about view 1 as well and take A along, which has not complained about view 0 (it was restarted and waits longer). The TC
-    // of A, C and D binds nobody. Now D shows A the certificate of view 0: one acknowledgement more would commit x beside what C proposes.
+    // D leads view 0 and gets x prepared by A, B and itself. Only B acknowledges, and is cut off once it has
+    // complained. C and D complain about view 1 as well, and A joins them. A has not complained about view 0 (it was
+    // restarted and waits longer). The TC of A, C and D requires no value. Now D shows A the certificate of view 0: one
+    // more acknowledgement would commit x besides C's proposal.
     let mut net = Net::new(4, Config { fast_path: false, max_view_timeout_ms: 1_000, ..plain() });
     let d = net.leader(1, 0);
     let [b, c, a] = others(d);
@@ -381,7 +385,7 @@ fn p4_whoever_joins_a_later_view_has_closed_those_below() {
     net.run_for(600);
     net.crash(a);
     net.start(a);
-    // A's complaint is signed, but not yet on its disk, when the certificate comes.
+    // A's complaint is signed, but not durable yet, when the certificate comes.
     net.disk = 4;
     assert!(net.run_until(20_000, |net| net.all_committed(1)));
     assert_ne!(net.values[&FIRST], value, "the attack took place: x was prepared and lost");

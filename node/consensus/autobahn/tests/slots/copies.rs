@@ -1,4 +1,4 @@
-//! Copies of what others signed: a PREPARE with less than its leader showed, a second certificate of one view.
+//! Copies of signed messages: a PREPARE with fewer proofs than its leader sent, and a second certificate of one view.
 
 use crate::{
     net::{DELAY, Net, index, plain},
@@ -17,8 +17,8 @@ const FIRST: Slot = Slot(1);
 
 #[test]
 fn a_copy_without_its_certificates_costs_no_vote() {
-    // Somebody passes PREPARE(1) on before its leader's own copy comes, without the certificates of its tips. None of the others has
-    // seen those certificates.
+    // A validator forwards PREPARE(1) before its leader's own copy arrives, without the certificates of its tips. None
+    // of the others has seen those certificates.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
     let thief = (leader + 1) % 4;
@@ -46,7 +46,7 @@ fn a_copy_without_its_certificates_costs_no_vote() {
 
 #[test]
 fn what_is_known_otherwise_need_not_be_shown() {
-    // The leader's only copies come without certificates, but the voters know them.
+    // The leader sends its copies without certificates, but the voters know these.
     let mut net = Net::new(4, Config { all_to_all: true, ..plain() });
     let leader = net.leader(1, 0);
     let puppet = Puppet::of(&net, leader);
@@ -66,7 +66,7 @@ fn what_is_known_otherwise_need_not_be_shown() {
     assert_eq!(net.nodes[lane].commits[&FIRST].0.tips[lane].position.0, 1);
 }
 
-/// A TC of view 0 of slot 1, of these reports.
+/// A TC of view 0 of slot 1, from these reports.
 fn complaints(net: &Net, voted: &[(usize, Option<B256>)]) -> TimeoutQc {
     let timeout = |(node, voted): &(usize, Option<B256>)| {
         (index(*node), Puppet::of(net, *node).timeout(FIRST, View(0), voted.map(|value| (View(0), value)), None))
@@ -76,8 +76,8 @@ fn complaints(net: &Net, voted: &[(usize, Option<B256>)]) -> TimeoutQc {
 
 #[test]
 fn a_copy_with_a_tc_that_names_nobody_costs_no_vote() {
-    // x was voted by two of four in view 0. The leader of view 1 proposes it again, as its TC says. The others' first copy shows
-    // another quorum's TC, in which only one vote for x is seen, and x alone: its tips would have to be shown.
+    // Two of four voted for x in view 0. The leader of view 1 proposes it again, as its TC requires. The others' first
+    // copy shows the TC of another quorum, with only one vote for x: then its tips would need proof.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 1);
     let lane = (leader + 1) % 4;
@@ -108,7 +108,7 @@ fn a_copy_with_a_tc_that_names_nobody_costs_no_vote() {
 
 #[test]
 fn n1_of_two_certificates_of_one_view_one_is_acknowledged() {
-    // More than f are faulty here, or there would be no second certificate; nobody helps them.
+    // More than f are faulty here, otherwise there would be no second certificate; no other validator helps them.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
     let certificate = |mark: u8| {
@@ -131,7 +131,7 @@ fn n1_of_two_certificates_of_one_view_one_is_acknowledged() {
     let voter = (leader + 1) % 4;
     for certificate in [&one, &other, &one] {
         net.give(voter, Input::Message { from: index(leader), message: Box::new(Message::Confirm(certificate.clone())) });
-        // It is written down; what has not left yet is not said again.
+        // It is recorded; an acknowledgement that was not sent yet is not repeated.
         net.run_for(DELAY);
     }
     net.run_for(5 * DELAY);

@@ -1,4 +1,4 @@
-//! The table of message delays (5.2), exact.
+//! The table of message delays (5.2), exactly.
 
 use crate::net::{DELAY, Net, plain};
 use corniche_autobahn::{
@@ -6,7 +6,7 @@ use corniche_autobahn::{
     message::{CommitKind, Slot},
 };
 
-/// From a slot's PREPARE to its commit at all, in message delays: (at its leader, at the last validator).
+/// From a slot's PREPARE to its commit, in message delays: (at its leader, at the last validator).
 fn delays(net: &Net, slot: u64) -> (u64, u64) {
     let start = net.proposed_at(slot, 0).expect("it was proposed");
     let times: Vec<_> = net.running().map(|node| net.committed_at(node, slot).expect("it is committed") - start).collect();
@@ -44,7 +44,7 @@ fn slow_takes_five() {
 
 #[test]
 fn one_crashed_makes_it_five() {
-    // Row 7. Without waiting for the last vote, which is what a leader comes to (P19).
+    // Row 7. Without waiting for the last vote; leaders stop waiting after some misses (P19).
     let net = committed(Config { fast_wait_ms: 0, ..plain() }, 4, &[3]);
     assert_eq!(delays(&net, 1), (4, 5));
 }
@@ -63,7 +63,7 @@ fn all_to_all_takes_two_and_three() {
 #[test]
 fn slots_start_one_delay_apart_or_none_with_a_stable_leader() {
     for (stable_leader, gap) in [(false, 1), (true, 0)] {
-        // Row 14, S6: news whenever a slot starts, commits that take far longer.
+        // Row 14, S6: there is news whenever a slot starts, and commits take much longer.
         let mut net = Net::new(4, Config { stable_leader, open_slots: 8, fast_path: false, ..plain() });
         net.grow();
         let mut times = Vec::new();

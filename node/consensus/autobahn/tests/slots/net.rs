@@ -1,4 +1,4 @@
-//! A committee of `Slots` on virtual time. Every link takes [`DELAY`] unless a test says otherwise; disks take none.
+//! A committee of `Slots` on virtual time. Every link takes [`DELAY`] unless a test changes it; disks take no time.
 
 use corniche_autobahn::{
     AutobahnVerifier, Config, Lanes, Signatures, Signer, Slots,
@@ -17,9 +17,9 @@ use std::{
 /// One message delay, ms.
 pub const DELAY: u64 = 10;
 
-/// What becomes of a message: when it arrives after so many ms, or never.
+/// Delay of a message in ms, or `None` if it is lost.
 pub type Link = Box<dyn FnMut(u64, ValidatorIndex, ValidatorIndex, &Message) -> Option<u64>>;
-/// A Byzantine validator: what it does with a message it gets. It sends through the net like everybody.
+/// A Byzantine validator: reacts to a received message. It sends through the net like all others.
 pub type Double = Box<dyn FnMut(&mut Mail, ValidatorIndex, &Message)>;
 
 pub struct Net {
@@ -30,18 +30,18 @@ pub struct Net {
     pub now: u64,
     pub nodes: Vec<Node>,
     pub link: Link,
-    /// Records are durable after so long, ms.
+    /// Time until a record is durable, ms.
     pub disk: u64,
     doubles: BTreeMap<ValidatorIndex, Double>,
     pub mail: Mail,
     disks: BTreeMap<(u64, u64), (usize, usize, RecordId)>,
-    /// The value of each slot, wherever it was first committed.
+    /// The value of each slot at its first commit.
     pub values: BTreeMap<Slot, B256>,
-    /// Everything that was sent, by kind.
+    /// Number of sent messages, by kind.
     pub sent: BTreeMap<&'static str, usize>,
 }
 
-/// Messages under way.
+/// Messages in transit.
 #[derive(Default)]
 pub struct Mail {
     pub now: u64,
@@ -66,16 +66,16 @@ pub struct Node {
     life: usize,
     /// Its disk was lost once.
     pub forgetful: bool,
-    /// Slots handed over in this life.
+    /// Slots delivered in this life.
     handed: BTreeSet<Slot>,
-    /// Durable at once, with the time.
+    /// Commits, durable at once, with their time.
     pub commits: BTreeMap<Slot, (Arc<Cut>, CommitQc, u64)>,
     pub notes: Vec<(u64, String, String)>,
     pub accused: BTreeSet<ValidatorIndex>,
     pub fetched: Vec<Tip>,
 }
 
-/// What one validator knows of the lanes.
+/// One validator's knowledge of the lanes.
 #[derive(Default)]
 pub struct ModelLanes {
     pub certified: BTreeMap<ValidatorIndex, Availability>,
@@ -112,7 +112,7 @@ pub fn index(number: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(number).expect("committees are small"))
 }
 
-/// No rows of the checklist that change what a slot costs: everything certified, and timers far from a message delay.
+/// Without optional features that change the cost of a slot: all tips certified, and timers far from a message delay.
 pub fn plain() -> Config {
     let (leader_tips, optimistic_tips) = (false, false);
     Config { leader_tips, optimistic_tips, coverage_wait_ms: 0, fast_wait_ms: 5, ..Config::default() }
@@ -141,7 +141,7 @@ impl Net {
         net
     }
 
-    /// From what is on its disk; what was in memory or not durable is gone.
+    /// Starts a validator from its disk; memory and data that was not durable are lost.
     pub fn start(&mut self, node: usize) {
         let commits: BTreeMap<_, _> = self.nodes[node].commits.clone();
         let committed = (1..).map(Slot).take_while(|slot| commits.contains_key(slot)).last().unwrap_or_default();
@@ -163,7 +163,7 @@ impl Net {
         self.nodes[node].written.clear();
         self.nodes[node].handed.clear();
         self.drain(node);
-        // Whatever it signs next must agree with the records: the lanes are as they were.
+        // Its later signatures must agree with the records: the lanes are unchanged.
         self.give(node, Input::Lanes);
     }
 
@@ -171,7 +171,7 @@ impl Net {
         self.nodes[node].slots = None;
     }
 
-    /// From now on this validator is Byzantine.
+    /// Makes this validator Byzantine from now on.
     pub fn corrupt(&mut self, node: usize, double: Double) {
         self.crash(node);
         self.doubles.insert(index(node), double);
@@ -195,7 +195,7 @@ impl Net {
         Availability { tip, proof: Proof { signers, seal } }
     }
 
-    /// These validators learn that a lane's car is certified.
+    /// Tells these validators that a lane's car is certified.
     pub fn certify(&mut self, lane: usize, position: u64, at: &[usize]) {
         let certificate = self.certificate(self.tip(lane, position));
         for node in at {
@@ -204,7 +204,7 @@ impl Net {
         }
     }
 
-    /// The next car of every lane is certified, everywhere.
+    /// The next car of every lane is certified at all validators.
     pub fn grow(&mut self) {
         let all: Vec<_> = (0..self.nodes.len()).collect();
         let highest =
@@ -270,7 +270,7 @@ impl Net {
         behind.into_iter().for_each(|node| self.catch_up(node));
     }
 
-    /// What an engine does for a validator that is behind, at no delay.
+    /// Catches up like an engine that is behind, without delay.
     pub fn catch_up(&mut self, node: usize) {
         let known = &self.nodes[node].commits;
         let lacks = |(slot, (cut, certificate, _)): (&Slot, &(Arc<Cut>, CommitQc, u64))| {
@@ -280,7 +280,7 @@ impl Net {
         self.give(node, Input::CaughtUp(missing.into_values().collect()));
     }
 
-    /// Invariant (a): one value a slot.
+    /// Invariant (a): one value per slot.
     fn note_commit(&mut self, node: usize, cut: Arc<Cut>, certificate: CommitQc) {
         let (slot, value) = (cut.slot, certificate.cut);
         assert_eq!(value, self.context.cut(&cut));
@@ -308,10 +308,10 @@ impl Net {
         }
     }
 
-    /// The next thing that happens, if it does by then.
+    /// Processes the next event up to `until`. Returns false if no event is left.
     pub fn step(&mut self, until: u64) -> bool {
         let deadlines = (0..self.nodes.len()).filter_map(|node| Some((self.nodes[node].slots.as_ref()?.deadline()?.0, node)));
-        // Disks first, then mail, then timers.
+        // Disks first, then messages, then timers.
         let disk = self.disks.keys().next().map(|(at, _)| (*at, 0));
         let mail = self.mail.queue.keys().next().map(|(at, _)| (*at, 1));
         let timer = deadlines.min();
@@ -359,7 +359,7 @@ impl Net {
             return self.give(node, Input::Lanes);
         }
         match message {
-            // What engines do.
+            // Behaviour of engines.
             Message::FetchCommits { above } => {
                 let known = self.nodes[node].commits.range(Slot(above.0 + 1)..);
                 let commits = known.map(|(_, (cut, certificate, _))| (Cut::clone(cut), certificate.clone())).collect();
@@ -376,7 +376,7 @@ impl Net {
         while self.step(until) {}
     }
 
-    /// True when `done` came within `ms`.
+    /// Returns true if `done` became true within `ms`.
     pub fn run_until(&mut self, ms: u64, done: impl Fn(&Self) -> bool) -> bool {
         let until = self.now + ms;
         while !done(self) {
@@ -387,30 +387,30 @@ impl Net {
         true
     }
 
-    // ---- what tests ask --------------------------------------------------------------------------------------------
+    // ---- queries of tests ------------------------------------------------------------------------------------------
 
     pub fn running(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.nodes.len()).filter(|node| self.nodes[*node].slots.is_some())
     }
 
-    /// Whether nobody waits for anything.
+    /// Returns true if no validator waits for anything.
     pub fn is_idle(&self) -> bool {
         let is_quiet = |node: &Node| node.slots.as_ref().is_none_or(|slots| slots.deadline().is_none());
         self.mail.queue.is_empty() && self.disks.is_empty() && self.nodes.iter().all(is_quiet)
     }
 
-    /// What a double, or a test in its name, sends.
+    /// Sends a message for a double.
     pub fn send(&mut self, from: usize, to: usize, message: Message) {
         self.mail.send(index(from), index(to), message);
         self.post();
     }
 
-    /// Whether everybody who runs has committed this slot.
+    /// Returns true if every running validator has committed this slot.
     pub fn all_committed(&self, slot: u64) -> bool {
         self.running().all(|node| self.nodes[node].commits.contains_key(&Slot(slot)))
     }
 
-    /// For failures.
+    /// Debug output for failures.
     pub fn describe(&self) -> String {
         let node = |(number, node): (usize, &Node)| {
             let of = |record: &SlotRecord| (record.slot.0, record.view.0, record.timed_out, record.voted.map(|it| it.0.0));
@@ -430,18 +430,18 @@ impl Net {
         self.leader(slot, view) == node
     }
 
-    /// When a validator committed a slot, ms.
+    /// Time at which a validator committed a slot, ms.
     pub fn committed_at(&self, node: usize, slot: u64) -> Option<u64> {
         self.nodes[node].commits.get(&Slot(slot)).map(|(.., at)| *at)
     }
 
-    /// When notes of this name were made.
+    /// Times and details of notes with this name.
     pub fn noted(&self, node: usize, name: &str) -> Vec<(u64, String)> {
         let named = self.nodes[node].notes.iter().filter(|(_, noted, _)| noted == name);
         named.map(|(at, _, detail)| (*at, detail.clone())).collect()
     }
 
-    /// When a slot was first proposed in this view, by whomever.
+    /// Time at which a slot was first proposed in this view, by any validator.
     pub fn proposed_at(&self, slot: u64, view: u32) -> Option<u64> {
         let wanted = format!("slot {slot} view {view}");
         let prepares = (0..self.nodes.len()).flat_map(|node| self.noted(node, "prepare"));

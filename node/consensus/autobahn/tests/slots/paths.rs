@@ -1,4 +1,4 @@
-//! Pacing: tickets, coverage, idleness, bounds, and how the fast path comes and goes.
+//! Pacing: tickets, coverage, idleness, bounds, and the switching of the fast path.
 
 use crate::{
     net::{DELAY, Net, index, plain},
@@ -28,8 +28,8 @@ fn an_idle_network_has_no_slots_and_no_timers() {
 
 #[test]
 fn a_timer_ends_when_another_cut_has_taken_the_news() {
-    // P10. One validator alone gets the first proposal of slot 1, and then learns of a car that is not in it: its timer for slot 2 runs. The
-    // second view of slot 1 takes the car.
+    // P10. Only one validator gets the first proposal of slot 1, and then learns of a car that is not in it: its timer
+    // for slot 2 runs. The second view of slot 1 takes the car.
     let mut net = Net::new(7, Config { coverage_wait_ms: 50, ..plain() });
     let alone = index(6);
     net.link = Box::new(move |_, _, to, message| match message {
@@ -51,8 +51,8 @@ fn a_timer_ends_when_another_cut_has_taken_the_news() {
 
 #[test]
 fn a_leader_without_news_keeps_nobody_busy() {
-    // P10: one validator proposes the old tips in every slot that is open and its own, as soon as it may, and certifies what it gets. Such
-    // slots rest until there is something to commit.
+    // P10: one validator proposes the old tips in each of its own open slots, as soon as allowed, and certifies what it
+    // gets. Such slots rest until there is something to commit.
     for (old, fast_path) in [(true, true), (false, true), (true, false)] {
         let mut net = Net::new(4, Config { fast_path, ..plain() });
         net.grow();
@@ -66,7 +66,7 @@ fn a_leader_without_news_keeps_nobody_busy() {
         let mine: Vec<u64> = (2..200).filter(|slot| net.leads(double, *slot, 0)).collect();
         let first = certificate.clone();
         net.corrupt(double, Box::new(move |mail, from, message| hasty.take(mail, from, message, &mine)));
-        // It begins when it is poked.
+        // It begins when it receives this message.
         net.send((double + 1) % 4, double, Message::Commit(first));
         net.run_for(60_000);
         let committed = net.values.len();
@@ -86,7 +86,7 @@ fn a_leader_without_news_keeps_nobody_busy() {
     }
 }
 
-/// A leader that always proposes what is committed already, or lower tips.
+/// A leader that always proposes committed tips, or lower ones.
 struct Hasty {
     puppet: Puppet,
     old: bool,
@@ -206,7 +206,7 @@ fn the_fast_path_is_left_alone_while_somebody_is_down_and_comes_back() {
     while slot < 40 {
         took.extend(commit_next(&mut net, &mut slot));
     }
-    // Slots of the crashed leader take a view and are not among these.
+    // Slots of the crashed leader take an extra view and are not among these.
     assert_eq!(took.first(), Some(&(5 * DELAY + 8)), "the first pays for waiting: {took:?}");
     assert!(took[12..].iter().all(|ms| *ms == 5 * DELAY), "later ones do not: {took:?}");
     net.start(3);
@@ -218,7 +218,7 @@ fn the_fast_path_is_left_alone_while_somebody_is_down_and_comes_back() {
         took.extend(commit_next(&mut net, &mut slot));
     }
     assert_eq!(took, [3 * DELAY; 8], "all are back");
-    // And the leader waits again: the slowest vote is worth it, and nobody is asked to confirm anything.
+    // And the leader waits again: the slowest vote is worth it, and no CONFIRM is sent.
     net.link = Box::new(|_, from, _, message| {
         Some(if from == index(3) && matches!(message, Message::Prepared { .. }) { DELAY + 3 } else { DELAY })
     });
@@ -231,7 +231,7 @@ fn the_fast_path_is_left_alone_while_somebody_is_down_and_comes_back() {
 
 #[test]
 fn a_leader_that_was_kept_from_the_news_is_reminded() {
-    // P11: everybody but the leader of slot 1 knows that a lane has grown.
+    // P11: all validators except the leader of slot 1 know that a lane has grown.
     let mut net = Net::new(4, plain());
     let leader = (0..4).find(|node| net.leads(*node, 1, 0)).expect("somebody leads");
     let others: Vec<_> = (0..4).filter(|node| *node != leader).collect();

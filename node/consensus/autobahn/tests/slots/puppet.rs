@@ -1,4 +1,5 @@
-//! What a Byzantine validator can make: anything with its own key, and certificates of shares that it was given.
+//! Messages that a Byzantine validator can make: anything with its own key, and certificates from shares that it
+//! received.
 
 use crate::net::{Net, index, tip};
 use corniche_autobahn::{
@@ -46,7 +47,7 @@ impl Puppet {
         Timeout { slot, view, report, share, confirmed, cuts: Vec::new() }
     }
 
-    /// A cut of empty lanes; `time` tells two of them apart.
+    /// A cut of empty lanes; `time` distinguishes two of them.
     pub fn cut(&self, slot: u64, anchor: B256, time: u64) -> Cut {
         let tips = (0..self.size).map(|lane| tip(&self.context, lane, 0)).collect();
         Cut { slot: Slot(slot), anchor, time: TimestampMs(time), tips }
@@ -66,7 +67,7 @@ impl Puppet {
         CommitQc { kind, slot, view, cut, proof: proof(shares) }
     }
 
-    /// Of exactly these TIMEOUTs.
+    /// A TC of exactly these TIMEOUTs.
     pub fn timeouts(slot: Slot, view: View, timeouts: &BTreeMap<ValidatorIndex, Timeout>) -> TimeoutQc {
         let shares = timeouts.iter().map(|(sender, timeout)| (*sender, timeout.share.clone())).collect();
         let confirmed = timeouts.values().filter_map(|timeout| timeout.confirmed.clone()).max_by_key(|it| it.view);

@@ -1,4 +1,4 @@
-//! Durable before visible, and going on after a power cut (R1, R4, R5).
+//! Durable before visible, and recovery after a power cut (R1, R4, R5).
 
 use crate::net::{DELAY, Net, index, plain};
 use corniche_autobahn::{
@@ -9,14 +9,15 @@ use corniche_testkit::Random;
 
 #[test]
 fn nothing_that_relies_on_a_record_leaves_before_it_is_durable() {
-    // A slow disk: the leader's PREPARE, votes and acknowledgements each wait for one write. The leader's own vote waits for two.
+    // A slow disk: the leader's PREPARE, votes and acknowledgements each wait for one write. The leader's own vote
+    // waits for two.
     let mut net = Net::new(4, Config { fast_path: false, ..plain() });
     net.disk = 3;
     net.grow();
     assert!(net.run_until(500, |net| net.all_committed(1)));
     let last = net.running().filter_map(|node| net.committed_at(node, 1)).max();
     assert_eq!(last, Some(5 * DELAY + 3 * 3));
-    // And a TIMEOUT.
+    // Same for a TIMEOUT.
     let mut net = Net::new(4, plain());
     net.disk = 3;
     net.crash(net.leader(1, 0));
@@ -29,7 +30,7 @@ fn nothing_that_relies_on_a_record_leaves_before_it_is_durable() {
 
 #[test]
 fn a_vote_that_was_not_durable_was_never_given() {
-    // The power goes off between a vote's record and its sync, at every validator, at every moment of a slot.
+    // The power fails between a vote's record and its sync, at every validator, at every time within a slot.
     for cut in 0..=70 {
         for all_to_all in [false, true] {
             let mut net = Net::new(4, Config { all_to_all, ..plain() });
@@ -59,7 +60,7 @@ fn whoever_timed_out_does_so_again_after_a_restart_and_votes_for_nothing_below()
     assert!(record.timed_out && record.view == View(0));
     net.crash(a);
     net.start(a);
-    // The leader comes and proposes: too late for view 0.
+    // The leader starts and proposes: too late for view 0.
     let before = net.sent["timeout"];
     net.start(leader);
     net.run_for(5 * DELAY);
@@ -71,7 +72,8 @@ fn whoever_timed_out_does_so_again_after_a_restart_and_votes_for_nothing_below()
 
 #[test]
 fn random_power_cuts() {
-    // Committees with random links, disks and cuts: agreement at each commit, the same votes twice, and progress in the end.
+    // Committees with random links, disks and cuts: agreement at each commit, repeated votes are equal, and progress at
+    // the end.
     for seed in 0..300u64 {
         let mut random = Random::new(seed);
         let size = [1, 4, 5, 7][random.below(4) as usize];
@@ -106,7 +108,7 @@ fn random_power_cuts() {
 
 #[test]
 fn a_validator_that_forgot_abstains() {
-    // R5: a lost disk in the middle of a slot. Nothing is signed about it, and the others go on.
+    // R5: a lost disk in the middle of a slot. The validator signs nothing about the slot, and the others continue.
     let mut net = Net::new(4, plain());
     let forgetful = (net.leader(1, 0) + 2) % 4;
     net.link = Box::new(|now, _, _, message| (now > 40 || !matches!(message, Message::Prepared { .. })).then_some(DELAY));

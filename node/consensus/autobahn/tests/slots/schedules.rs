@@ -1,6 +1,6 @@
-//! Random schedules: a Byzantine validator that does a bit of everything, links that lose and reorder, validators that lose power. No
-//! slot may split, ever, which [`Net`] checks at each commit; and once the links are sound everything is committed, whatever the
-//! double goes on doing.
+//! Random schedules: a Byzantine validator that mixes all attacks, links that lose and reorder messages, validators
+//! that lose power. No slot may ever split, which [`Net`] checks at each commit. Once the links are sound, everything
+//! must be committed, although the double continues its attacks.
 
 use crate::{
     net::{DELAY, Mail, Net, index, plain},
@@ -15,7 +15,7 @@ use corniche_testkit::Random;
 use corniche_types::{B256, ValidatorIndex};
 use std::collections::BTreeMap;
 
-/// Knows everything it was ever sent, votes for everything, reports what it likes, and as a leader shows different things to
+/// Remembers all received messages, votes for everything, reports anything, and as a leader shows different messages to
 /// different validators.
 struct Chaos {
     puppet: Puppet,
@@ -31,7 +31,8 @@ struct Chaos {
     commits: BTreeMap<Slot, CommitQc>,
     timeouts: BTreeMap<(Slot, View), BTreeMap<ValidatorIndex, Timeout>>,
     proposed: BTreeMap<Slot, usize>,
-    /// Votes for everything and says afterwards that it saw nothing; shows what it must propose again to one other at most.
+    /// Votes for everything and later claims to have seen nothing; shows a required proposal to at most one other
+    /// validator.
     is_shy: bool,
 }
 
@@ -91,7 +92,7 @@ impl Chaos {
         }
     }
 
-    /// To each other validator, once in `times` not.
+    /// To each other validator, except one in `times`.
     fn send_to_some(&mut self, mail: &mut Mail, message: &Message, times: u64) {
         for to in self.others() {
             if self.is_shy || !self.random.once_in(times) {
@@ -110,7 +111,7 @@ impl Chaos {
         self.send_to_some(mail, &vote, 3);
     }
 
-    /// Two cuts at most of its own in the first view of a slot, each to some.
+    /// Proposes at most two own cuts in the first view of a slot, each to some validators.
     fn propose_first(&mut self, mail: &mut Mail, slot: Slot) {
         let proposed = self.proposed.entry(slot).or_default();
         if self.schedule.leader(slot, View(0)) != self.puppet.me || *proposed >= 2 {
@@ -140,7 +141,7 @@ impl Chaos {
         cut
     }
 
-    /// As a leader: certificates for whoever it likes. Its own shares are always there.
+    /// As a leader: sends certificates to any validators. Its own shares are always included.
     fn certify(&mut self, mail: &mut Mail, slot: Slot, view: View, value: B256) {
         if let Message::Prepared { vote, .. } = self.puppet.vote(slot, view, value) {
             self.votes.entry((slot, view, value)).or_default().insert(self.puppet.me, vote.share);
@@ -154,7 +155,7 @@ impl Chaos {
             let certificate = Puppet::prepare_certificate(slot, view, value, votes);
             self.certificates.insert((slot, view), certificate.clone());
             shown.push(Message::Confirm(certificate));
-            // Not one, and refused.
+            // Not a valid certificate; must be rejected.
             shown.push(Message::Commit(Puppet::commit_certificate(CommitKind::Slow, slot, view, value, votes)));
         }
         if votes.len() == self.puppet.size {
@@ -166,7 +167,8 @@ impl Chaos {
         shown.iter().for_each(|message| self.send_to_some(mail, message, 2));
     }
 
-    /// Its own complaints lie in any way that would be accepted, to everybody differently; as the next leader it picks its TC.
+    /// Its own complaints contain any lie that would be accepted, a different one for each validator. As the next
+    /// leader it picks its TC.
     fn complain(&mut self, mail: &mut Mail, from: ValidatorIndex, timeout: &Timeout) {
         let (slot, view) = (timeout.slot, timeout.view);
         for cut in &timeout.cuts {
@@ -215,7 +217,7 @@ impl Chaos {
         self.puppet.timeout(slot, view, voted, confirmed)
     }
 
-    /// Any quorum that was complained to it, with or without a lie of its own.
+    /// Any quorum of received complaints, with or without a lie of its own.
     fn reason(&mut self, slot: Slot, view: View) -> Option<corniche_autobahn::message::TimeoutQc> {
         let mut all = self.timeouts[&(slot, view)].clone();
         let lie = self.lie(slot, view);
@@ -229,7 +231,7 @@ impl Chaos {
     }
 }
 
-/// One schedule. What it did: slots committed, and the highest view one was committed in.
+/// Runs one schedule. Returns the number of committed slots, and the highest view of a commit.
 fn run(seed: u64) -> (usize, u32) {
     let mut random = Random::new(seed);
     let size = [4, 4, 4, 5, 6, 7][random.below(6) as usize];
@@ -253,7 +255,7 @@ fn run(seed: u64) -> (usize, u32) {
         let mut chaos = Chaos::new(&net, *node, random.fork(&format!("double {node}")));
         net.corrupt(*node, Box::new(move |mail, from, message| chaos.take(mail, from, message)));
     }
-    // Some kinds of messages are lost more often than others, and some links for a while.
+    // Some kinds of messages are lost more often than others, and some links fail for a while.
     let loss: Vec<u64> = (0..9).map(|_| [2, 3, 6, 40][random.below(4) as usize]).collect();
     let (mut links, cut_off) = (random.fork("links"), index(random.below(size as u64) as usize));
     let (from_ms, to_ms) = (random.below(1_500), random.between(300, 2_500));
@@ -292,7 +294,7 @@ fn run(seed: u64) -> (usize, u32) {
     (net.values.len(), highest.max().unwrap_or(0))
 }
 
-/// One slot that is committed fast by a leader that nobody hears of afterwards; a shy double leads one of the next views (P1).
+/// One slot is committed fast by a leader that then falls silent; a shy double leads one of the next views (P1).
 fn unheard(seed: u64) -> (bool, u32) {
     let mut random = Random::new(seed);
     let size = [4, 4, 5, 7][random.below(4) as usize];
@@ -350,7 +352,7 @@ fn random_schedules_with_doubles() {
     assert!(views > 2, "the doubles did nothing");
 }
 
-/// `CORNICHE_SEED` alone, or so many fixed ones; `CORNICHE_SCHEDULES` for more of them.
+/// `CORNICHE_SEED` alone, or `count` fixed ones; `CORNICHE_SCHEDULES` sets the number.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     match number("CORNICHE_SEED") {
         Some(seed) => seed..seed + number("CORNICHE_SCHEDULES").unwrap_or(1),
@@ -359,7 +361,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 }
 
 fn number(name: &str) -> Option<u64> {
-    #[allow(clippy::disallowed_methods)] // Which seeds run changes nothing in any of them.
+    #[allow(clippy::disallowed_methods)] // The choice of seeds does not affect any single run.
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text}, not a number")))
 }

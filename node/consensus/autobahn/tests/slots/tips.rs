@@ -1,4 +1,4 @@
-//! Tips that are not certified yet: the leader's own, others', strong and weak votes for them (C3, rows 19 to 21, P5).
+//! Uncertified tips: the leader's own, others', strong and weak votes for them (C3, rows 19 to 21, P5).
 
 use crate::{
     net::{DELAY, Net, index, plain},
@@ -12,7 +12,7 @@ use corniche_autobahn::{
 use corniche_types::{B256, TimestampMs};
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
-/// The first car of a lane, not certified, with these validators.
+/// Gives these validators the first car of a lane, uncertified.
 fn show(net: &mut Net, lane: usize, holders: &[usize]) -> Tip {
     let tip = net.tip(lane, 1);
     for node in holders {
@@ -33,7 +33,7 @@ fn committed_tip(net: &Net, slot: u64, lane: usize) -> Tip {
 
 #[test]
 fn a_leaders_own_car_commits_three_delays_after_its_prepare() {
-    // Row 19. The car leaves with PREPARE, so that it is there when PREPARE is.
+    // Row 19. The car is sent with PREPARE, so they arrive together.
     let mut net = Net::new(4, leader_tips());
     let leader = net.leader(1, 0);
     let tip = show(&mut net, leader, &[leader]);
@@ -68,7 +68,7 @@ fn a_missing_body_is_asked_for_once_and_holds_one_vote_only() {
 
 #[test]
 fn a_tip_whose_parent_is_not_shown_is_neither_asked_for_nor_voted_for() {
-    // C3, Y4: of a chain that nobody vouches for, any number of cars could be fetched.
+    // C3, Y4: otherwise any number of cars could be fetched from an uncertified chain.
     for (position, shown, asked) in [(1, false, true), (2, false, false), (2, true, true)] {
         let mut net = Net::new(4, leader_tips());
         let leader = net.leader(1, 0);
@@ -90,7 +90,7 @@ fn a_tip_whose_parent_is_not_shown_is_neither_asked_for_nor_voted_for() {
 
 #[test]
 fn a_body_that_f_plus_one_lack_costs_a_view_and_no_more() {
-    // C3: later views name certified tips only.
+    // C3: later views name only certified tips.
     let mut net = Net::new(4, Config { optimistic_tips: true, ..plain() });
     let leader = net.leader(1, 0);
     let lane = (leader + 1) % 4;
@@ -102,7 +102,8 @@ fn a_body_that_f_plus_one_lack_costs_a_view_and_no_more() {
     assert_eq!(committed_tip(&net, 1, (leader + 2) % 4).position.0, 1);
 }
 
-/// A Byzantine leader proposes, all-to-all, a cut that names this tip and shows its parent; what is committed in slot 1 in the end.
+/// A Byzantine leader proposes, all-to-all, a cut that names this tip and shows its parent. Returns the net after slot
+/// 1 is committed.
 fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, time: u64) -> (Net, Tip) {
     let mut net = Net::new(4, Config { all_to_all: true, ..config });
     let leader = net.leader(1, 0);
@@ -121,7 +122,7 @@ fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, tim
         net.send(leader, to, puppet.vote(Slot(1), View(0), value));
         net.send(leader, to, puppet.ack(Slot(1), View(0), value));
     }
-    // Something to commit, or nobody would care.
+    // News, so that the others have something to commit.
     net.grow();
     assert!(net.run_until(20_000, |net| net.all_committed(1)));
     (net, tip)
@@ -129,7 +130,7 @@ fn proposed_by_a_double(config: Config, tip_of: impl Fn(&Net, usize) -> Tip, tim
 
 #[test]
 fn a_tip_that_nobody_has_is_not_committed() {
-    // N6, and with weak votes P5: the votes of those who lack it bind nobody.
+    // N6, and with weak votes P5: the votes of validators that lack it are not binding.
     for weak_votes in [false, true] {
         let config = Config { weak_votes, ..leader_tips() };
         let (net, ghost) = proposed_by_a_double(config, |net, leader| net.tip(leader, 7), 0);
@@ -139,7 +140,7 @@ fn a_tip_that_nobody_has_is_not_committed() {
 
 #[test]
 fn only_the_leaders_own_lane_may_be_ahead_of_its_certificate() {
-    // Row 19 without row 20: everybody holds the car, and still nobody votes.
+    // Row 19 without row 20: all validators hold the car, and still none votes.
     let config = || Config { all_to_all: true, ..leader_tips() };
     for own in [true, false] {
         let mut net = Net::new(4, config());
@@ -163,7 +164,7 @@ fn only_the_leaders_own_lane_may_be_ahead_of_its_certificate() {
 
 #[test]
 fn weak_votes_make_a_quorum_with_f_plus_one_strong_ones() {
-    // Row 21: two of four hold the body, a QC forms and commits slowly; one alone does not do.
+    // Row 21: two of four hold the body, a QC forms and commits slowly; one alone is not enough.
     for (holders, view) in [(2, 0), (1, 1)] {
         let mut net = Net::new(4, Config { weak_votes: true, ..leader_tips() });
         let leader = net.leader(1, 0);
@@ -206,7 +207,7 @@ fn votes_wait_for_a_cut_from_the_future() {
 
 #[test]
 fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
-    // N1: prop says nothing of a weak vote, so its own place in the record does.
+    // N1: prop does not contain a weak vote, so the record has a separate field for it.
     let mut net = Net::new(4, Config { weak_votes: true, ..leader_tips() });
     let leader = net.leader(1, 0);
     let voter = (leader + 1) % 4;
@@ -225,7 +226,7 @@ fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
     let plain = puppet.cut(1, B256::ZERO, 0);
     let mut named = plain.clone();
     named.tips[leader] = net.tip(leader, 1);
-    // Nobody holds the tip of one of them, the other one needs nothing.
+    // No validator holds the tip of one of them; the other one needs nothing.
     for cut in [&named, &plain, &named] {
         net.send(leader, voter, puppet.prepare(View(0), cut.clone(), None, None));
         net.run_for(3 * DELAY);
@@ -238,7 +239,8 @@ fn a_weak_vote_is_not_followed_by_one_for_another_value_after_a_restart() {
 
 #[test]
 fn a_slot_below_a_commit_is_filled_also_when_nobody_has_certified_anything() {
-    // P10: the leader of slot 2 is hasty and proposes its own car, which all hold. Slot 1 was never proposed, and there is no news for it.
+    // P10: the leader of slot 2 is hasty and proposes its own car, which all hold. Slot 1 was never proposed, and there
+    // is no news for it.
     let mut net = Net::new(4, Config { all_to_all: true, ..leader_tips() });
     let leader = net.leader(2, 0);
     let puppet = Puppet::of(&net, leader);

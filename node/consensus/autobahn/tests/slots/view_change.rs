@@ -1,4 +1,4 @@
-//! From one view to the next: crashed leaders, lost certificates, joining, reordered messages.
+//! View changes: crashed leaders, lost certificates, joining, reordered messages.
 
 use crate::net::{DELAY, Net, index, plain};
 use corniche_autobahn::{
@@ -20,7 +20,7 @@ fn a_crashed_leader_costs_one_view() {
         net.grow();
         assert!(net.run_until(3_000, |net| net.all_committed(1)));
         assert_eq!(views_of(&net, 1), 1);
-        // E6: the timer, TIMEOUT, and a slow commit; all that grew meanwhile is in it.
+        // E6: the timer, TIMEOUT, and a slow commit; it contains everything that grew meanwhile.
         let last = net.running().filter_map(|node| net.committed_at(node, 1)).max().expect("just seen");
         assert!(last <= 1_000 + 6 * DELAY + 5, "{last} ms");
     }
@@ -28,8 +28,8 @@ fn a_crashed_leader_costs_one_view() {
 
 #[test]
 fn a_run_of_faulty_leaders_is_paid_once() {
-    // Row 16: f leaders in a row are gone and k slots are wanted. The first pays f views, the others nothing; in the order of
-    // validators they would pay f − 1, f − 2, … again.
+    // Row 16: f successive leaders are down and k slots are wanted. The first slot pays f views, the others nothing. In
+    // the order of validators they would pay f − 1, f − 2, … again.
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
         let mut net = Net::new(size, Config { fast_wait_ms: 0, ..plain() });
         let first = net.leader(1, 0);
@@ -48,7 +48,7 @@ fn a_run_of_faulty_leaders_is_paid_once() {
 
 #[test]
 fn a_lost_commit_is_asked_for_by_complaining() {
-    // Row 34: one validator does not get COMMIT(1). Its complaint is answered at once.
+    // Row 34: one validator does not get COMMIT(1). Its complaint gets a response at once.
     let mut net = Net::new(4, plain());
     let leader = index(net.leader(1, 0));
     let deaf = index((leader.as_usize() + 1) % 4);
@@ -58,14 +58,15 @@ fn a_lost_commit_is_asked_for_by_complaining() {
     net.grow();
     assert!(net.run_until(1_500, |net| net.all_committed(1)));
     let at = net.committed_at(deaf.as_usize(), 1).expect("just seen");
-    // Its timer began with the news, at 0; one round trip after it fired.
+    // Its timer began with the news, at 0; the commit arrives one round trip after it fired.
     assert_eq!(at, 1_000 + 2 * DELAY);
     assert_eq!(net.sent["timeout"], 3, "nobody else complains");
 }
 
 #[test]
 fn a_commit_that_died_with_its_leader_is_asked_for_when_later_ones_are_known() {
-    // One validator alone hears of the commit of slot 1; then its leader is gone. Slots 2 to 4 go on, and nobody waits for a view to end.
+    // Only one validator receives the commit of slot 1; then its leader is down. Slots 2 to 4 continue, and no view
+    // must end by its timer.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
     let informed = index(net.leader(2, 0));
@@ -79,14 +80,15 @@ fn a_commit_that_died_with_its_leader_is_asked_for_when_later_ones_are_known() {
     net.grow();
     let since = net.now;
     assert!(net.run_until(2_000, |net| net.all_committed(1)));
-    // Slot 2 takes the slow path, and is 300 ms old when they ask for what is below it: one round trip.
+    // Slot 2 takes the slow path, and is 300 ms old when they request the missing commit: one round trip.
     assert_eq!(net.now - since, 5 * DELAY + 5 + 300 + 2 * DELAY);
     assert_eq!(net.sent.get("timeout"), None);
 }
 
 #[test]
 fn after_a_partition_everybody_says_at_once_what_it_waits_for() {
-    // E7: two and two, until long after everybody has complained. From healing to the commit: TIMEOUT, PREPARE, PREP-VOTE, COMMIT.
+    // E7: two and two, until long after all have complained. From healing to the commit: TIMEOUT, PREPARE, PREP-VOTE,
+    // COMMIT.
     let mut net = Net::new(4, plain());
     net.link = Box::new(|now, from, to, _| (now >= 2_500 || (from.0 < 2) == (to.0 < 2)).then_some(DELAY));
     net.grow();
@@ -103,7 +105,7 @@ fn after_a_partition_everybody_says_at_once_what_it_waits_for() {
 
 #[test]
 fn f_plus_one_complaints_take_everybody_along() {
-    // Row 13: votes of slot 1 are lost, and only two of four know that there is news, so only their timers run.
+    // Row 13: only two of four know that there is news, so only their timers run.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
     net.crash(leader);
@@ -120,7 +122,7 @@ fn f_plus_one_complaints_take_everybody_along() {
 
 #[test]
 fn one_complainer_moves_nobody_however_often_it_complains() {
-    // One vote a sender: f complaints, repeated, are no f + 1, nor does a voter count twice.
+    // One vote per sender: f complaints, repeated, are not f + 1, and no voter counts twice.
     for all_to_all in [false, true] {
         let mut net = Net::new(4, Config { all_to_all, fast_path: false, ..plain() });
         let leader = net.leader(1, 0);
@@ -136,7 +138,7 @@ fn one_complainer_moves_nobody_however_often_it_complains() {
             }
         }
         assert_eq!(net.sent["timeout"], 40, "nobody joins");
-        // Two votes of three that are needed; then the same two again, when the proposal is repeated.
+        // Two votes of the three that are needed; then the same two again, when the proposal is repeated.
         let proposed = net.nodes[leader].disk.iter().find_map(|record| record.prop.clone()).expect("it voted");
         let vote = puppet.vote(Slot(1), View(0), net.context.cut(&proposed.1));
         net.run_for(700);
@@ -152,7 +154,8 @@ fn one_complainer_moves_nobody_however_often_it_complains() {
 
 #[test]
 fn whoever_comes_late_to_a_view_is_shown_the_way() {
-    // P12: A leaves view 0 with the complaints of B and C, who never get A's. A does not complain about view 0 any more.
+    // P12: A leaves view 0 with the complaints of B and C, which never get A's. A does not complain about view 0 any
+    // more.
     let mut net = Net::new(4, plain());
     let leader = net.leader(1, 0);
     net.crash(leader);
@@ -170,7 +173,7 @@ fn whoever_comes_late_to_a_view_is_shown_the_way() {
 
 #[test]
 fn any_order_of_messages_will_do() {
-    // Row 33: links differ in length from message to message, so that everything overtakes everything.
+    // Row 33: the delay varies from message to message, so that any message can overtake any other.
     for seed in 0..40u64 {
         let mut net = Net::new(4, Config { all_to_all: seed % 2 == 0, ..plain() });
         let mut random = corniche_testkit::Random::new(seed);
@@ -192,7 +195,7 @@ fn any_order_of_messages_will_do() {
 
 #[test]
 fn later_views_take_twice_as_long_up_to_a_bound() {
-    // Row 41: nothing gets through but complaints.
+    // Row 41: only complaints are delivered.
     let mut net = Net::new(4, Config { max_view_timeout_ms: 4_000, ..plain() });
     net.link = Box::new(|_, _, _, message| matches!(message, Message::Timeout(_) | Message::TimedOut(_)).then_some(DELAY));
     net.grow();

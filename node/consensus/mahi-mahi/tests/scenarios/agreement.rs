@@ -1,5 +1,5 @@
-//! Whole committees: all online, one offline, lossy and reordering links with equivocators, a partition that heals. Agreement is
-//! demanded always, progress once the network is whole again.
+//! Whole committees: all online, one offline, lossy and reordering links with equivocators, a partition that heals.
+//! Agreement must hold always, and progress must resume once the network is whole again.
 
 use crate::cluster::{Cluster, Link, Role, quick};
 use corniche_mahi_mahi::Config;
@@ -42,7 +42,7 @@ fn everybody_online() {
 
 #[test]
 fn a_fault_free_round_trip_takes_the_wave_length_in_delays() {
-    // M7: in lock-step the first leader round commits on receipt of the certify round's blocks.
+    // M7: in lock-step, the first leader round commits on receipt of the certify round's blocks.
     for wave_length in [4, 5] {
         let config = Config { wave_length, leaders: 4, parent_grace_ms: 0, ..quick() };
         let mut cluster = Cluster::honest(4, config, 1);
@@ -56,7 +56,7 @@ fn a_fault_free_round_trip_takes_the_wave_length_in_delays() {
 
 #[test]
 fn blocks_are_the_only_messages_of_a_healthy_network() {
-    // M1: n − 1 sends per validator and round, nothing else once everybody said hello.
+    // M1: n − 1 sends per validator and round, nothing else after the greetings.
     let mut cluster = Cluster::honest(4, quick(), 1);
     cluster.run_for(100);
     let others = cluster.nodes.iter().map(|node| node.sent_others).sum::<usize>();
@@ -104,7 +104,7 @@ fn one_too_many_offline_stops_and_their_return_resumes() {
     cluster.assert_agreement();
 }
 
-/// Faults first, then a whole network and a demand for progress.
+/// Faults first; then the network is whole and must make progress.
 fn random_schedule(seed: u64, size: usize, wave_length: u64, leaders: u16, faulty: Role) {
     let faulty_count = (size - 1) / 3;
     let roles: Vec<_> = (0..size).map(|node| if node < faulty_count { faulty } else { Role::Honest }).collect();
@@ -191,7 +191,7 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn a_validator_that_is_always_late_still_gets_its_blocks_ordered() {
-    // M14: weak links. Its messages take as long as three rounds of the others.
+    // M14: weak links. This validator's messages take as long as three rounds of the others.
     let mut cluster = Cluster::honest(4, quick(), 4);
     cluster.run_for(100);
     cluster.submit(3, "slow");

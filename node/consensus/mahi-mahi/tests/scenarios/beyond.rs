@@ -1,12 +1,13 @@
-//! P24: beyond the fault bound. Two certified siblings prove that more than f validators are faulty: the engine says so, with
-//! evidence, and delivers nothing any more. It does not panic.
+//! P24: beyond the fault bound. Two certified siblings prove that more than f validators are faulty. The engine reports
+//! them with evidence and delivers nothing any more. It does not panic.
 
 use crate::drawing::Drawing;
 use corniche_engine::{Offence, Output, TraceEvent};
 use corniche_mahi_mahi::message::SignedBlock;
 use corniche_types::{ValidatorIndex, wire};
 
-/// Of four, 0 and 3 equivocate in every round. 1 sees one half of their lives, 2 the other: 1@4 certifies 3@1, 2@4 3'@1.
+/// n = 4; 0 and 3 equivocate in every round. 1 sees one half of their siblings, 2 the other: 1@4 certifies 3@1, 2@4
+/// 3'@1.
 const TWO_EQUIVOCATORS: &str = "
     1 | 0:*     | 1:*     | 2:*      | 3:*     | 3':*
     2 | 0:0 1 3 | 1:1 0 3 | 3:3 0 1  | 0':0@1 2 3' | 2:2 0 3'  | 3':3' 0 2

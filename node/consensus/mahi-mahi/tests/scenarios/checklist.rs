@@ -1,4 +1,4 @@
-//! Rows of the mechanism checklist (M1–M22, see the README) that no other scenario shows.
+//! Rows of the mechanism checklist (M1–M22, see the README) that no other scenario covers.
 
 use crate::{
     cluster::{Cluster, quick},
@@ -15,10 +15,10 @@ use corniche_mahi_mahi::{
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::collections::BTreeMap;
 
-/// One link delay, ms: so long that the grace for slow parents, 1 ms, hardly counts.
+/// One link delay, ms. It is so long that the grace for slow parents (1 ms) hardly counts.
 const DELAY: u64 = 1_000;
 
-/// A committee in lock-step, the last `crashed` of it gone, everybody always with something to say.
+/// A committee in lock-step. The last `crashed` validators are down; all others always have transactions.
 fn lock_step(size: usize, crashed: usize, config: Config, rounds: u64) -> Cluster {
     let slow = 1_000 * DELAY;
     let patient = Config { parent_grace_ms: 1, heartbeat_ms: slow, fetch_delay_ms: slow, fetch_retry_ms: slow, ..config };
@@ -38,7 +38,7 @@ fn lock_step(size: usize, crashed: usize, config: Config, rounds: u64) -> Cluste
 fn mean_delay(cluster: &Cluster, live: usize) -> u64 {
     let proposed: BTreeMap<Bytes, u64> =
         cluster.archive.values().map(|block| (block.content.batch.clone(), block.content.timestamp.0)).collect();
-    // The first waves start up; the last are not all committed.
+    // Excludes the start-up, and the last waves, which are not all committed.
     let window = 20 * DELAY..cluster.now - 40 * DELAY;
     let mut delays = Vec::new();
     for node in &cluster.nodes[..live] {
@@ -53,9 +53,9 @@ fn mean_delay(cluster: &Cluster, live: usize) -> u64 {
     delays.iter().sum::<u64>() * 1_000 / DELAY / delays.len() as u64
 }
 
-/// Section 9.3 of the specification, in thousandths of a delay: (ℓ/n)·w + (1 − ℓ/n)·(w + 1/(1 − s)), where s is the chance that
-/// all ℓ leaders of a round are crashed. M4, M5, M8 and the whole decision rule at once: without the direct skip, a crashed
-/// leader waits for an anchor.
+/// Section 9.3 of the specification, in thousandths of a delay: (ℓ/n)·w + (1 − ℓ/n)·(w + 1/(1 − s)), where s is the
+/// probability that all ℓ leaders of a round are crashed. Covers M4, M5, M8 and the whole decision rule: without the
+/// direct skip, a crashed leader waits for an anchor.
 #[test]
 fn lock_step_delays_are_the_predicted_ones() {
     for wave_length in [4, 5] {
@@ -77,14 +77,14 @@ fn lock_step_delays_are_the_predicted_ones() {
 
 #[test]
 fn slots_of_every_round_commit_from_the_first_at_depth_w() {
-    // M3: with everybody honest and in step no slot of any round is skipped.
+    // M3: if all validators are honest and in step, no slot of any round is skipped.
     for (wave_length, leaders) in [(4, 1), (5, 1), (4, 3)] {
         let config = Config { wave_length, leaders, min_round_ms: 0, ..quick() };
         let cluster = lock_step(4, 0, config, 40);
         let log = &cluster.nodes[2].log;
         let Slot { round, rank } = wire::decode::<Checkpoint>(&log.last().unwrap().checkpoint).unwrap().next;
         assert_eq!(log.len() as u64, (round.0 - 1) * u64::from(leaders) + u64::from(rank), "every slot commits");
-        // All slots that can be decided are: the clock's own round is being proposed.
+        // All decidable slots are decided: the clock's own round is being proposed.
         assert!(round.0 + wave_length >= cluster.engine(2).clock().0, "{round} of {}", cluster.engine(2).clock());
     }
 }
@@ -108,7 +108,7 @@ fn leaders_without_a_path_between_them_both_commit() {
 
 #[test]
 fn an_undecided_slot_holds_everything_after_it_back() {
-    // M12: in figure 6.2 rounds 2 to 5 are decided by round 9, but L1a is not before round 10.
+    // M12: in figure 6.2, rounds 2 to 5 are decided by round 9, but L1a only by round 10.
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);
     let before = drawing.blocks().filter(|block| block.round() < Round(10)).count();
     for (round, leader) in [(2, 0), (3, 1), (4, 3)] {
@@ -121,7 +121,7 @@ fn an_undecided_slot_holds_everything_after_it_back() {
 
 #[test]
 fn a_muted_validators_user_turns_to_another() {
-    // M18: what the muted one says later comes out as well; execution drops the second by its nonce (D10).
+    // M18: blocks of the muted validator are delivered later as well; execution drops the duplicate by its nonce (D10).
     let mut cluster = Cluster::honest(4, quick(), 72);
     cluster.run_for(100);
     cluster.muted.insert(3);
@@ -137,10 +137,10 @@ fn a_muted_validators_user_turns_to_another() {
     cluster.assert_agreement();
 }
 
-/// M21. `CORNICHE_SOAK_ROUNDS=100000` for the long run.
+/// M21. Set `CORNICHE_SOAK_ROUNDS=100000` for the long run.
 #[test]
 fn memory_is_flat_and_a_slow_joiner_says_the_same() {
-    #[allow(clippy::disallowed_methods)] // How long the run is changes nothing in it.
+    #[allow(clippy::disallowed_methods)] // The length of the run changes nothing in it.
     let rounds: u64 = std::env::var("CORNICHE_SOAK_ROUNDS").map_or(20_000, |rounds| rounds.parse().unwrap());
     let config = Config { gc_depth: 40, retain_rounds: 40, ..quick() };
     let mut cluster = Cluster::honest(4, config, 73);
@@ -154,7 +154,7 @@ fn memory_is_flat_and_a_slow_joiner_says_the_same() {
             (0..3).for_each(|part| largest[part] = largest[part].max(footprint[part]));
             records = records.max(node.disk.len());
         }
-        // Away for some twenty rounds, again and again; back with what was on its disk.
+        // Validator 3 is repeatedly down for about twenty rounds, and restarts from its disk.
         match step % 200 {
             100 => cluster.crash(3),
             106 => {

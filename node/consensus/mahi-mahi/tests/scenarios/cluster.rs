@@ -1,8 +1,8 @@
-//! A whole committee on a virtual clock: engines, disks and a network that may delay, reorder, lose and partition. Nothing
-//! sleeps; the same seed is the same run.
+//! A whole committee on a virtual clock: engines, disks and a network that may delay, reorder, lose and partition.
+//! Nothing sleeps, and a seed determines the run.
 //!
-//! Checked all the time, whatever a scenario does: no honest validator shows two blocks for one round, and none sends a block
-//! before it is on its disk. [`Cluster::assert_agreement`] compares everything that was delivered, checkpoints included.
+//! Always checked: no honest validator shows two blocks for one round, and none sends a block before it is on its disk.
+//! [`Cluster::assert_agreement`] compares everything that was delivered, checkpoints included.
 
 use crate::crypto::{BadShares, FakeCoin, FakeKeys, FakeSignatures, committee};
 use corniche_engine::{
@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-/// What a validator is.
+/// Behaviour of a validator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Honest,
@@ -27,7 +27,7 @@ pub enum Role {
     Equivocator,
     /// Its coin shares are noise.
     BadShares,
-    /// Whatever a scenario makes of it; its messages are not held against it.
+    /// Controlled by the scenario; its messages are not checked.
     Byzantine,
 }
 
@@ -36,7 +36,7 @@ pub enum Role {
 pub struct Link {
     pub min_ms: u64,
     pub max_ms: u64,
-    /// Lost messages in a thousand.
+    /// Lost messages per thousand.
     pub loss: u64,
 }
 
@@ -46,17 +46,17 @@ pub struct Node {
     /// Durable records.
     pub disk: BTreeMap<Ticket, Bytes>,
     unsynced: BTreeMap<Ticket, Bytes>,
-    /// Raised at every start; events of earlier lives are dropped.
+    /// Incremented at every start; events of earlier lives are dropped.
     life: u64,
     pub log: Vec<Ordered>,
-    /// When each commit came out first.
+    /// Time of the first delivery of each commit.
     pub delivered_at: Vec<u64>,
     pub transactions: VecDeque<Bytes>,
     wants: bool,
     pub accused: Vec<(ValidatorIndex, Offence)>,
     pub requeued: usize,
     pub traces: Vec<TraceEvent>,
-    /// Own blocks sent and other messages sent.
+    /// Number of own blocks sent, and of other messages sent.
     pub sent_blocks: usize,
     pub sent_others: usize,
     pub persisted: usize,
@@ -67,7 +67,7 @@ enum Event {
     Synced { node: usize, life: u64, ticket: Ticket },
 }
 
-/// How engines and their keys are made.
+/// The keys of a committee and its cryptography.
 pub struct Keys {
     pub committee: Committee,
     pub signers: Vec<Arc<dyn Signer>>,
@@ -85,24 +85,24 @@ pub struct Cluster {
     pub random: Random,
     /// Messages between different groups are lost.
     pub groups: Vec<u8>,
-    /// Nobody hears these.
+    /// Messages of these validators are lost.
     pub muted: BTreeSet<usize>,
-    /// Lost blocks in a thousand, of those that their authors push.
+    /// Lost blocks per thousand, among blocks pushed by their authors.
     pub push_loss: u64,
     /// Every own block that was sent.
     pub archive: BTreeMap<(Round, ValidatorIndex), SignedBlock>,
     pub sent_bytes: usize,
-    /// Of each validator's last greeting.
+    /// Nonce of each validator's last greeting.
     pub last_nonce: Vec<u64>,
     events: BTreeMap<(u64, u64), Event>,
     sequence: u64,
     verifier: MahiVerifier,
     context: Context,
-    /// The one block each honest validator may show per round.
+    /// The first block that each honest validator sent per round; a second one fails the test.
     shown: BTreeMap<(ValidatorIndex, Round), B256>,
-    /// Peers' messages that the verifier refused.
+    /// Number of peers' messages that the verifier rejected.
     pub faults: usize,
-    /// Stop node 0 right after it asked to persist this many records, before they are durable.
+    /// Stops this node right after it asked to persist this many records, before they are durable.
     pub crash_at_persist: Option<(usize, usize)>,
 }
 
@@ -175,7 +175,7 @@ impl Cluster {
         cluster
     }
 
-    /// (Re)starts a validator from its disk, at `resume`. What it delivered after that must come out again.
+    /// (Re)starts a validator from its disk, at `resume`. It must deliver the commits after that point again.
     pub fn start(&mut self, node: usize, resume: Resume) {
         let records = self.nodes[node].disk.clone().into_iter().collect();
         let engine = MahiMahi::new(Setup {
@@ -195,7 +195,7 @@ impl Cluster {
         self.connect(node);
     }
 
-    /// Both ends learn that they are connected.
+    /// Notifies both ends of each connection.
     pub fn connect(&mut self, node: usize) {
         for peer in 0..self.nodes.len() {
             if peer != node && self.nodes[peer].engine.is_some() {
@@ -213,7 +213,7 @@ impl Cluster {
             .for_each(|node| self.connect(node));
     }
 
-    /// Power off: what was not synced is gone.
+    /// Powers a validator off; unsynced records are lost.
     pub fn crash(&mut self, node: usize) {
         let state = &mut self.nodes[node];
         state.engine = None;
@@ -224,7 +224,7 @@ impl Cluster {
         }
     }
 
-    /// Where a validator stands after its `commits`-th commit.
+    /// Resume point of a validator after its `commits`-th commit.
     pub fn resume_after(&self, node: usize, commits: usize) -> Resume {
         commits.checked_sub(1).map_or_else(Resume::default, |last| {
             let ordered = &self.nodes[node].log[last];
@@ -236,13 +236,13 @@ impl Cluster {
         self.nodes[node].engine.as_ref().unwrap()
     }
 
-    /// Restarts with the state of `commits` commits; the log is kept to compare with.
+    /// Restarts a validator with its state after `commits` commits. The log is kept for comparison.
     pub fn restart(&mut self, node: usize, commits: usize) {
         let resume = self.resume_after(node, commits);
         self.start(node, resume);
     }
 
-    /// A user gives a transaction to a validator.
+    /// Submits a user's transaction to a validator.
     pub fn submit(&mut self, node: usize, transaction: &str) {
         self.nodes[node].transactions.push_back(Bytes::copy_from_slice(transaction.as_bytes()));
         self.answer_want(node);
@@ -293,7 +293,7 @@ impl Cluster {
         self.answer_want(node);
     }
 
-    /// False when the power went.
+    /// Returns false if the power fails here.
     fn persist(&mut self, node: usize, ticket: Ticket, record: Bytes) -> bool {
         let state = &mut self.nodes[node];
         assert!(!state.disk.contains_key(&ticket), "{ticket:?} was used before");
@@ -374,14 +374,14 @@ impl Cluster {
         }
     }
 
-    /// C5: a share leaves only when the own block of that round, or of a later one, is out.
+    /// C5: a share is sent only after the own block of that round, or of a later one.
     fn check_shares(&self, from: usize, shares: &[(Round, corniche_mahi_mahi::CoinShare)]) {
         let tip = self.archive.keys().rev().find(|(_, author)| *author == index(from)).map(|(round, _)| *round);
         let early = shares.iter().find(|(round, _)| Some(*round) > tip);
         assert!(early.is_none(), "validator {from}, at {tip:?}, gives its share of {early:?} early");
     }
 
-    /// I1 and W1.
+    /// Checks I1 and W1.
     fn check_shown(&mut self, from: usize, block: &SignedBlock) {
         if self.nodes[from].role == Role::Byzantine {
             return;
@@ -423,7 +423,7 @@ impl Cluster {
         self.events.insert((self.now + delay, self.sequence), event);
     }
 
-    /// Runs until this time, whatever happens.
+    /// Runs until this time.
     pub fn run_until(&mut self, time: u64) {
         while self.step(time) {}
         self.now = time;
@@ -433,7 +433,7 @@ impl Cluster {
         self.run_until(self.now + duration_ms);
     }
 
-    /// Runs until `done` or until the time is over; says which.
+    /// Runs while `unfinished`, at most `limit_ms`. Returns false on timeout.
     pub fn run_while(&mut self, limit_ms: u64, mut unfinished: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit_ms;
         while unfinished(self) {
@@ -493,7 +493,7 @@ impl Cluster {
         self.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Honest)
     }
 
-    /// Every honest log is a prefix of the longest, in every field, and nothing is delivered twice.
+    /// Every honest log is a prefix of the longest, in every field, and no transaction is delivered twice.
     pub fn assert_agreement(&self) {
         let (_, longest) = self.honest_nodes().max_by_key(|(_, node)| node.log.len()).unwrap();
         for (position, node) in self.honest_nodes() {
@@ -509,7 +509,7 @@ impl Cluster {
         }
     }
 
-    /// The transactions a validator delivered, in order.
+    /// Transactions that a validator delivered, in order.
     pub fn delivered(&self, node: usize) -> Vec<String> {
         let batches = self.nodes[node].log.iter().flat_map(|ordered| &ordered.batches);
         let text = batches.map(|(_, batch)| String::from_utf8(batch.bytes.to_vec()).unwrap());
@@ -518,7 +518,7 @@ impl Cluster {
             .collect()
     }
 
-    /// Each of `transactions` came out once at every honest validator.
+    /// Each of `transactions` was delivered exactly once at every honest validator.
     pub fn assert_delivered_once(&self, transactions: &BTreeSet<String>) {
         for (position, _) in self.honest_nodes() {
             let delivered = self.delivered(position);
@@ -538,7 +538,7 @@ pub fn index(node: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(node).unwrap())
 }
 
-/// Quick pacing, so that tests cover many rounds.
+/// Fast pacing, so that tests cover many rounds.
 pub fn quick() -> Config {
     Config { min_round_ms: 0, parent_grace_ms: 2, heartbeat_ms: 1_000, gc_depth: 30, retain_rounds: 30, ..Config::default() }
 }

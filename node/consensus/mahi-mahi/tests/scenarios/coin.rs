@@ -1,4 +1,4 @@
-//! The coin: closed before a quorum, bad shares found and survived, late shares asked for.
+//! The coin stays closed before a quorum, survives and reports bad shares, and opens with late shares on request.
 
 use crate::{
     cluster::{Cluster, Role, index, quick},
@@ -65,7 +65,7 @@ fn a_late_share_opens_what_blocks_could_not() {
     let bad = BadShares(ValidatorIndex(3)).coin_share(&message);
     lied_to.add_share(Round(1), ValidatorIndex(3), bad);
     assert!(lied_to.opened(Round(1)).is_none(), "a late share is checked before it counts");
-    // Checking is dear, so who lied about a coin is not heard on it again, with a share or a value.
+    // Checks are expensive, so further shares and values for this coin are ignored from a peer that sent a false one.
     lied_to.add_share(Round(1), ValidatorIndex(3), FakeKeys(ValidatorIndex(3)).coin_share(&message));
     lied_to.add_value(Round(1), ValidatorIndex(3), &value);
     assert!(lied_to.opened(Round(1)).is_none());
@@ -93,8 +93,8 @@ fn forged_shares_are_reported_and_do_not_stop_anything() {
 
 #[test]
 fn rounds_that_an_honest_validator_jumped_past_still_open() {
-    // With 0's shares bad, every coin needs 1, 2 and 3. Validator 3 is cut off, comes back and jumps: it never has blocks
-    // for the rounds between, and the others had none to replace its shares with.
+    // With 0's shares bad, every coin needs 1, 2 and 3. Validator 3 is cut off, comes back and jumps: it never has
+    // blocks for the rounds between, and the others had none to replace its shares.
     let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], quick(), 2);
     cluster.run_for(50);
     cluster.groups[3] = 1;

@@ -1,6 +1,6 @@
-//! The attack on "share validity is not block validity": f validators forge their shares, so every coin needs all honest
-//! ones; meanwhile honest validators are cut off, restart and jump, so their blocks carry no share for the rounds between. No
-//! coin may stall, the forgers are accused, nobody else is. And nobody knows a coin early (C5).
+//! The attack on "share validity is not block validity": f validators forge their shares, so every coin needs all
+//! honest ones. Meanwhile honest validators are cut off, restart and jump, so their blocks carry no share for the
+//! rounds between. No coin may stall, only the forgers are accused, and no validator knows a coin early (C5).
 
 use crate::{
     cluster::{Cluster, Link, Role, index, quick},
@@ -50,7 +50,7 @@ fn attack(seed: u64, size: usize, wave_length: u64) {
     cluster.submit(size - 1, "last");
     assert!(cluster.run_while(10_000, |cluster| lacks(cluster, "last")), "seed {seed}, n = {size}: a coin stalls");
     cluster.assert_agreement();
-    // The cluster refuses accusations of honest validators. Each forger is accused by somebody, of this.
+    // The cluster refuses accusations of honest validators. At least one accuses each forger of a bad coin share.
     let accused = |forger: usize| {
         let mut honest = cluster.honest_nodes();
         honest.any(|(_, state)| state.accused.contains(&(index(forger), Offence::BadCoinShare)))
@@ -67,7 +67,7 @@ fn forged_shares_with_jumps_partitions_and_restarts_stall_no_coin() {
 
 #[test]
 fn with_forged_shares_every_coin_takes_a_wave_and_a_question_at_most() {
-    // Nobody jumps: honest shares are all in blocks, and forgeries cost no time at all.
+    // No validator jumps: all honest shares are in blocks, and forgeries cost no time at all.
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, quick(), 61);
     cluster.run_for(200);
@@ -92,7 +92,8 @@ fn one_share_short_of_a_quorum_opens_nothing_whatever_forgers_add() {
             coins.add_share(round, index(author), signer.coin_share(&message));
         };
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
-        // The same again, forged ones of everybody but the last honest one, and somebody's share under another name.
+        // Repeats the shares, adds forged ones of all but the last honest author, and a share under other authors'
+        // names.
         (0..quorum - 1).for_each(|author| add(&mut coins, author, &FakeKeys(index(author))));
         let forgers = (0..size).filter(|author| *author != quorum - 1);
         forgers.for_each(|author| add(&mut coins, author, &BadShares(index(author))));

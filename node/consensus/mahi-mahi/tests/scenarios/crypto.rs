@@ -1,3 +1,3 @@
-//! Deterministic doubles of keys and coin: as binding as the real ones inside a test, and a thousand times cheaper.
+//! Modelled keys and coin: in a test as binding as the real ones, and a thousand times cheaper.
 
 pub use corniche_mahi_mahi::kit::{BadShares, FakeCoin, FakeKeys, FakeSignatures, committee};

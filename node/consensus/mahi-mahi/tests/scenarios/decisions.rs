@@ -16,7 +16,7 @@ fn verdict(text: &str, size: usize, leader: u16) -> Option<Verdict> {
     directly(&Drawing::parse(size, 4, text).dag(), 1, leader)
 }
 
-/// What the direct rules say, quick and plain.
+/// Verdict of the direct rules; the fast and the plain implementation must agree.
 pub fn directly(dag: &Dag, round: u64, leader: u16) -> Option<Verdict> {
     let (waves, round, leader) = (Waves::mahi_mahi(dag.wave_length(), 1), Round(round), ValidatorIndex(leader));
     let verdict = direct(dag, &waves, round, leader).map(|(verdict, _)| verdict);
@@ -24,7 +24,7 @@ pub fn directly(dag: &Dag, round: u64, leader: u16) -> Option<Verdict> {
     verdict
 }
 
-/// What the engine's way of deciding makes of a whole DAG at once.
+/// Decides a whole DAG at once with the engine's implementation.
 pub fn decide<'a>(dag: &Dag, leaders: u16, order: impl Fn(Round) -> Option<&'a [ValidatorIndex]>) -> BTreeMap<Slot, Verdict> {
     let waves = Waves::mahi_mahi(dag.wave_length(), leaders);
     let mut decisions = Decisions::new(waves);
@@ -50,7 +50,7 @@ fn a_crashed_leader_is_skipped_at_once() {
     assert_eq!(verdict(text, 4, 0), None, "there is no certify round yet");
 }
 
-/// Validator 3 shows 3' to everybody and 3 to itself only: no voter votes for 3.
+/// Validator 3 shows 3' to all others and 3 only to itself: no voter votes for 3.
 const SIBLING_NOBODY_VOTES_FOR: &str = "
     1 | 0:* | 1:* | 2:* | 3:* | 3':*
     2 | 0:0 1 2 3' | 1:1 0 2 3' | 2:2 0 1 3' | 3:3' 0 1 2
@@ -62,7 +62,7 @@ const SIBLING_NOBODY_VOTES_FOR: &str = "
 fn p1_one_sibling_without_votes_does_not_skip_the_slot() {
     let drawing = Drawing::parse(4, 4, SIBLING_NOBODY_VOTES_FOR);
     assert_eq!(directly(&drawing.dag(), 1, 3), Some(Verdict::Commit(drawing.reference("3'@1"))));
-    // Before the certify round is known the slot is open, not skipped: others may have committed 3' already.
+    // Before the certify round is known, the slot is open, not skipped: others may have committed 3' already.
     let before: String =
         SIBLING_NOBODY_VOTES_FOR.lines().filter(|line| !line.trim().starts_with('4')).map(|line| format!("{line}\n")).collect();
     assert_eq!(verdict(&before, 4, 3), None);
@@ -78,7 +78,7 @@ fn p2_an_equivocators_blocks_count_once() {
         4 | 1:* | 3:* | 3':3 2 1 0
     ";
     assert_eq!(verdict(certificates, 4, 0), None, "two authors are no quorum");
-    // The same for votes against: only validators 1 and 3 do not vote for 0@1.
+    // Votes against: only validators 1 and 3 do not vote for 0@1.
     let refusals = "
         1 | 0:* | 1:* | 2:* | 3:*
         2 | 0:0 1 2 | 1:1 2 3 | 2:2 1 3 | 3:3 1 2
@@ -87,7 +87,7 @@ fn p2_an_equivocators_blocks_count_once() {
     assert_eq!(verdict(refusals, 4, 0), None, "two authors refuse with three blocks");
     let refusals = format!("{refusals}\n 3 | 2:2 1 3");
     assert_eq!(verdict(&refusals, 4, 0), Some(Verdict::Skip), "three authors refuse");
-    // And for the votes that an empty slot waits for: validator 3 is silent, 1 votes twice.
+    // Votes that an empty slot waits for: validator 3 is silent, 1 votes twice.
     let votes = "
         1 | 0:* | 1:* | 2:*
         2 | 0:* | 1:* | 2:*
@@ -99,7 +99,7 @@ fn p2_an_equivocators_blocks_count_once() {
 
 #[test]
 fn two_consecutive_leaders_without_a_path_both_commit() {
-    // M10: 1@2 does not stand on 0@1, yet enough others carry it.
+    // M10: 0@1 is not in the history of 1@2, yet enough other blocks carry it.
     let text = "
         1 | 0:* | 1:* | 2:* | 3:*
         2 | 0:* | 1:1 2 3 | 2:* | 3:*
@@ -126,13 +126,14 @@ fn the_vote_follows_the_order_of_the_parents() {
     let vote = |voter| drawing.dag().vote(&drawing.reference(voter), ValidatorIndex(3));
     assert_eq!(vote("0@3"), Some(drawing.reference("3@1")));
     assert_eq!(vote("1@3"), Some(drawing.reference("3'@1")));
-    // Depth first: what 0@2 stands on comes before a link of 2@3's own further down the list.
+    // Depth first: the history of 0@2 comes before a link of 2@3's own further down the list.
     assert_eq!(vote("2@3"), Some(drawing.reference("3@1")));
 }
 
 #[test]
 fn votes_of_older_rounds_do_not_count_as_certificates() {
-    // P4: 0@4 and 1@4 vote for 3@2, 2@4 does not. 0@5 also links 3@3, which stands on 3@2 but is of no vote round.
+    // P4: 0@4 and 1@4 vote for 3@2, 2@4 does not. 0@5 also links 3@3, whose history contains 3@2 but which is not in
+    // the vote round.
     let text = "
         1 | 0:* | 1:* | 2:* | 3:*
         2 | 0:* | 1:* | 2:* | 3:*
@@ -153,7 +154,7 @@ pub fn value(seed: u64, round: u64) -> CoinValue {
     value
 }
 
-/// What a validator with this part of the DAG decides.
+/// Decisions of a validator that holds this part of the DAG.
 fn decisions(dag: &Dag, seed: u64, size: usize, leaders: u16) -> BTreeMap<Slot, Verdict> {
     let orders: Vec<_> = (0..40u64).map(|round| elect(&value(seed, round), size).order).collect();
     let opened = |round: Round| {
@@ -163,7 +164,7 @@ fn decisions(dag: &Dag, seed: u64, size: usize, leaders: u16) -> BTreeMap<Slot, 
     decide(dag, leaders, opened)
 }
 
-/// A part of the DAG as another validator may hold it: a random choice of blocks with their whole histories.
+/// A part of the DAG that another validator may hold: random blocks with their whole histories.
 fn partial_view(dag: &Dag, size: usize, random: &mut Random) -> Dag {
     let blocks: Vec<_> = (1..=dag.top().0).flat_map(|round| dag.round(Round(round))).cloned().collect();
     let mut held: std::collections::BTreeSet<BlockRef> = Default::default();

@@ -1,13 +1,13 @@
-//! Message delays from proposal to commit in lock-step: the structure of the protocol, without any machine. The formulas are those
-//! of the specification's §9.3: w + 1 − l/n without faults, (l/n)w + (1 − l/n)(w + 1/(1 − s)) with crashed validators,
-//! where s is the chance that all l leaders of a round are crashed.
+//! Message delays from proposal to commit in lock-step. They show the structure of the protocol, independent of any
+//! machine. The formulas are in the specification's §9.3: w + 1 − l/n without faults, (l/n)w + (1 − l/n)(w + 1/(1 − s))
+//! with crashed validators, where s is the probability that all l leaders of a round are crashed.
 
 use crate::cluster::Cluster;
 use corniche_mahi_mahi::Config;
 
 const DELAY_MS: u64 = 10;
 
-/// The mean over all blocks, in thousandths of a link delay.
+/// Mean over all blocks, in thousandths of a link delay.
 fn mean_delay(config: Config, crashed: usize, rounds: u64) -> u64 {
     let size = 10;
     let mut cluster = Cluster::honest(size, lock_step(config, crashed), 1);
@@ -18,7 +18,7 @@ fn mean_delay(config: Config, crashed: usize, rounds: u64) -> u64 {
     let first = cluster.now.to_string();
     live.clone().for_each(|node| cluster.submit(node, &first));
     for _ in 0..rounds {
-        // Everybody will be asked for a batch, and propose, when the last block of the round arrives.
+        // The last block of the round triggers the next request for a batch and the next proposal at every validator.
         let next = cluster.now + DELAY_MS;
         live.clone().for_each(|node| cluster.submit(node, &next.to_string()));
         cluster.run_for(DELAY_MS);
@@ -35,7 +35,7 @@ fn mean_delay(config: Config, crashed: usize, rounds: u64) -> u64 {
     delays * 1_000 / DELAY_MS / blocks
 }
 
-/// Nobody proposes before the last block of the round; crashed validators are not waited for.
+/// No validator proposes before the last block of the round. Crashed validators delay no proposal.
 fn lock_step(config: Config, crashed: usize) -> Config {
     let parent_grace_ms = if crashed == 0 { 5 } else { 0 };
     Config { parent_grace_ms, min_round_ms: 0, gc_depth: 25, retain_rounds: 0, heartbeat_ms: 1_000, ..config }
@@ -59,6 +59,6 @@ fn mahi_mahi_takes_the_delays_of_its_formula() {
 #[test]
 fn cordial_miners_takes_the_delays_of_its_formula() {
     assert_near("no fault", mean_delay(Config::cordial_miners(), 0, 500), 7_900, 100);
-    // Whether a wave's leader is crashed varies more than anything else; a fifth of 1500 rounds have one.
+    // The variance comes mainly from waves with a crashed leader: a fifth of 1500 rounds.
     assert_near("3 crashed", mean_delay(Config::cordial_miners(), 3, 1_500), 10_000, 500);
 }

@@ -1,9 +1,9 @@
 //! DAGs drawn as text.
 //!
-//! One line a round: `round | block | block …`. A block is `author:parents`; a prime marks a second sibling (`1'`). Parents
-//! are blocks of the round before, in list order; `3@2` is validator 3's block of round 2 (a weak link), `*` everything
-//! unprimed of the round before. The author's own last unprimed block comes first unless the list starts with another own
-//! one. Spaces carry no meaning beyond separating.
+//! One line per round: `round | block | block …`. A block is `author:parents`; a prime marks a second sibling (`1'`).
+//! Parents are blocks of the previous round, in list order. `3@2` is validator 3's block of round 2 (a weak link). `*`
+//! means all unprimed blocks of the previous round. The author's own last unprimed block comes first, unless the list
+//! starts with another own one. Spaces only separate.
 
 use crate::crypto::{FakeCoin, FakeKeys, FakeSignatures, committee};
 use corniche_engine::{Engine, Input, Ordered, Output, Resume, Verifier};
@@ -16,7 +16,7 @@ use corniche_mahi_mahi::{
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A drawn DAG. Blocks are named `author@round` with a prime for second siblings, for instance `1'@5`.
+/// A drawn DAG. Blocks are named `author@round`, with a prime for second siblings, for instance `1'@5`.
 pub struct Drawing {
     pub size: usize,
     pub wave_length: u64,
@@ -81,8 +81,8 @@ impl Drawing {
         dag
     }
 
-    /// What an engine that only watches delivers when it gets the blocks in this order and coins elect these leaders: for each
-    /// commit the names of the blocks whose batches come out.
+    /// Deliveries of an engine without keys that receives the blocks in this order, with coins that elect these
+    /// leaders: for each commit, the names of the blocks whose batches are delivered.
     pub fn run(&self, leaders: &[(u64, &[u16])], order: impl IntoIterator<Item = usize>) -> Vec<(Ordered, Vec<String>)> {
         let outputs = self.outputs(leaders, order).into_iter();
         let name = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
@@ -91,7 +91,7 @@ impl Drawing {
         commits.map(|ordered| (ordered.clone(), named(&ordered))).collect()
     }
 
-    /// Everything such an engine puts out.
+    /// All outputs of such an engine.
     pub fn outputs(&self, leaders: &[(u64, &[u16])], order: impl IntoIterator<Item = usize>) -> Vec<Output> {
         let (committee, mut coin) = (committee(self.size), FakeCoin::default());
         let context = Context::new(&committee);
@@ -114,7 +114,7 @@ impl Drawing {
     }
 }
 
-/// A block as its author would sign it, through the front door.
+/// A block as its author would sign it; passes the verifier.
 pub fn sign(size: usize, author: u16, round: u64, parents: Vec<BlockRef>, batch: &[u8]) -> Arc<Block> {
     let committee = committee(size);
     let context = Context::new(&committee);

@@ -1,4 +1,4 @@
-//! A validator that signs two blocks a round: noticed, proven, and harmless.
+//! A validator that signs two blocks per round is detected, proven, and harmless.
 
 use crate::cluster::{Cluster, Role, index, quick};
 use corniche_engine::Offence;
@@ -23,14 +23,14 @@ fn equivocation_is_proven_and_delivers_one_sibling_at_most() {
         for (node, state) in cluster.honest_nodes() {
             assert!(state.accused.contains(&(index(0), Offence::Equivocation)), "validator {node} has proof");
             let delivered = cluster.delivered(node);
-            // Both siblings carry the same transactions: D9 hands over one.
+            // Both siblings carry the same transactions: D9 delivers one of them.
             assert_eq!(delivered.iter().collect::<BTreeSet<_>>().len(), delivered.len(), "w = {wave_length}");
             assert!(delivered.len() >= 180, "the honest three lost nothing");
         }
     }
 }
 
-/// Pairs of siblings whose parents do not exist cost their author nothing, so reports of them must end.
+/// Siblings whose parents do not exist cost their author nothing, so reports of them must be bounded.
 #[test]
 fn one_author_is_not_reported_without_end() {
     let mut cluster = Cluster::new(&[Role::Equivocator, Role::Honest, Role::Honest, Role::Honest], quick(), 5);
@@ -60,7 +60,7 @@ fn one_author_is_not_reported_without_end() {
     assert!((1..=64).contains(&reports), "{reports} reports");
 }
 
-/// Authors of the parents of the last honest blocks.
+/// Authors of the parents of this author's last blocks.
 fn parents_of(cluster: &Cluster, author: usize, rounds: u64) -> BTreeSet<usize> {
     let last = cluster.archive.keys().rev().find(|(_, of)| *of == index(author)).unwrap().0;
     let blocks = cluster.archive.range((Round(last.0 - rounds), index(0))..);
@@ -71,7 +71,7 @@ fn parents_of(cluster: &Cluster, author: usize, rounds: u64) -> BTreeSet<usize> 
 #[test]
 fn proven_equivocators_are_parents_only_where_a_quorum_needs_them() {
     for crashed in 0..3 {
-        // q = 5: with two of seven down, a quorum is not there without the equivocator.
+        // q = 5: with two of seven down, there is no quorum without the equivocator.
         let mut roles = [Role::Honest; 7];
         roles[0] = Role::Equivocator;
         let mut cluster = Cluster::new(&roles, quick(), 12);
@@ -93,7 +93,8 @@ fn proven_equivocators_are_parents_only_where_a_quorum_needs_them() {
     }
 }
 
-/// Everybody takes an author for good again that stopped long ago, or whoever restored a backup once would be out for ever.
+/// All validators accept an author as a parent again if it stopped long ago. Otherwise an operator who once restored a
+/// backup would be excluded for ever.
 #[test]
 fn an_equivocator_that_stopped_is_forgiven() {
     let mut cluster = Cluster::new(&[Role::Equivocator, Role::Honest, Role::Honest, Role::Honest], quick(), 13);
@@ -106,7 +107,7 @@ fn an_equivocator_that_stopped_is_forgiven() {
     load(&mut cluster, 20, "a");
     assert!(!parents_of(&cluster, 1, 5).contains(&0));
     cluster.nodes[0].role = Role::Byzantine;
-    // Four floor depths of 30 rounds, and what it said twice just before.
+    // Four floor depths of 30 rounds, plus the equivocations just before.
     load(&mut cluster, 200, "b");
     assert!(parents_of(&cluster, 1, 5).contains(&0), "at {}", cluster.engine(1).clock());
     cluster.submit(0, "of-the-forgiven");

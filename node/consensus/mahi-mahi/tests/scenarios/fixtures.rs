@@ -1,4 +1,4 @@
-//! Wire and disk, frozen. A change of any of these bytes is a change of the protocol version.
+//! Frozen encodings on the wire and on disk. A change of any of these bytes changes the protocol version.
 
 use crate::crypto::{FakeKeys, committee};
 use corniche_mahi_mahi::{

@@ -1,4 +1,4 @@
-//! Whatever bytes a peer sends, the verifier refuses or the engine copes.
+//! For any bytes from a peer, either the verifier rejects them or the engine handles them.
 
 use crate::{
     cluster::{Cluster, Random, Role, quick},
@@ -61,7 +61,7 @@ fn each_rule_of_block_validity_refuses() {
 
 #[test]
 fn p2_one_authors_siblings_are_no_quorum_of_parents() {
-    // V4 stands in the way already; V3 counts what V4 left.
+    // V4 rejects them already; V3 counts the parents that pass V4.
     let fault = refusal(|content| {
         let own = content.parents[0];
         content.parents =
@@ -108,7 +108,8 @@ fn random_and_mutated_bytes_never_panic() {
     }
 }
 
-/// Valid messages of a validator that makes up history: unknown parents, far rounds, far futures, endless siblings, wrong answers.
+/// Valid messages of a validator that invents history: unknown parents, far rounds, far futures, endless siblings,
+/// wrong responses.
 #[test]
 fn a_flood_of_plausible_nonsense_is_bounded_and_survived() {
     let roles = [Role::Equivocator, Role::Honest, Role::Honest, Role::Honest];

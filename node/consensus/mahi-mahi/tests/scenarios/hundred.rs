@@ -1,4 +1,4 @@
-//! The sizes at the edges: a hundred validators, as many leaders as validators, and rounds that do not outrun their shortest time.
+//! Extreme sizes: a hundred validators, as many leaders as validators, and rounds limited by their minimum time.
 
 use crate::cluster::{Cluster, quick};
 use corniche_mahi_mahi::Config;

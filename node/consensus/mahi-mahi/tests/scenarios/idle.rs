@@ -11,7 +11,7 @@ fn an_idle_network_makes_one_round_per_heartbeat() {
     let before = cluster.total_sent();
     cluster.run_for(50_000);
     let sent = cluster.total_sent() - before;
-    // Ten heartbeats of twelve blocks; a greeting or two while rounds and heartbeats find each other is fine.
+    // Ten heartbeats with twelve blocks each; a greeting or two until rounds and heartbeats are in phase is fine.
     assert!((100..=160).contains(&sent), "{sent} messages in 50 s");
 }
 

@@ -1,5 +1,5 @@
-//! Deciding what a step can change, against deciding everything anew, after every single step: random DAGs with equivocators,
-//! random orders of arrival, coins that open late.
+//! Compares incremental decisions with complete ones after every single step, on random DAGs with equivocators, random
+//! orders of arrival and coins that open late.
 
 use crate::{cluster::Random, crypto::committee, decisions::value, plain, votes::random_dag};
 use corniche_mahi_mahi::{
@@ -15,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-/// How often each rule spoke, to know that the comparison meets them all.
+/// Number of decisions per rule, to prove that the comparison covers all rules.
 #[derive(Debug, Default)]
 struct Seen {
     certified: usize,
@@ -25,7 +25,7 @@ struct Seen {
     skipped_by_anchor: usize,
 }
 
-/// The blocks in a random causal order. The less `haste`, the longer a block may be held up behind later ones.
+/// Returns the blocks in a random causal order. With less `haste`, a block may be held up longer behind later ones.
 fn arrivals(dag: &Dag, haste: u64, random: &mut Random) -> Vec<Arc<Block>> {
     let mut left: Vec<_> = (1..=dag.top().0).flat_map(|round| dag.round(Round(round))).cloned().collect();
     let mut here = BTreeSet::new();
@@ -47,7 +47,7 @@ struct Comparison {
     opened: BTreeSet<Round>,
     view: Dag,
     incremental: Decisions,
-    /// Judged by the plain rules; holds every verdict ever reached.
+    /// Verdicts of the plain rules; holds every verdict ever reached.
     plain: BTreeMap<Slot, Verdict>,
     told: BTreeMap<Slot, Verdict>,
     next: Slot,
@@ -128,7 +128,7 @@ fn deciding_what_changed_is_deciding_everything() {
         let leaders = 1 + u16::try_from(seed / 6 % size as u64).unwrap();
         compare(seed, size, Waves::mahi_mahi(4 + seed / 3 % 2, leaders), &mut seen);
     }
-    // A baseline's waves: they do not overlap, and nobody is skipped before an anchor is there.
+    // Waves of a baseline: they do not overlap, and no leader is skipped before there is an anchor.
     for seed in 180..200 {
         let waves = Waves { length: 5, leaders: 1, stride: 5, direct_skip: false };
         compare(seed, [4, 7, 10][seed as usize % 3], waves, &mut seen);

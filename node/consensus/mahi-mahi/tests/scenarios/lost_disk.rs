@@ -1,9 +1,9 @@
-//! K2: a validator whose disk was lost or put back from a backup signs no round twice. The cluster notices any second block that
-//! leaves an honest validator, and that an honest validator is accused.
+//! K2: a validator whose disk was lost or restored from a backup signs no round twice. The cluster detects any second
+//! block sent by an honest validator, and any accusation of an honest validator.
 //!
-//! The forgotten part of the life is the worst there can be: the validator went on with just a quorum, in which the liars
-//! and those that will be away are preferred, so that hardly any honest validator that answers has seen what it signed. A
-//! liar is a validator that was put back to before that, and swears that nothing happened.
+//! The forgotten part of the life is the worst case. The validator went on with only a quorum, preferably of liars and
+//! of validators that will be away, so that hardly any honest validator that responds has seen what it signed. A liar
+//! is a validator that was reset to before that, and denies everything since.
 
 use crate::cluster::{Cluster, Link, Role, index, quick};
 use corniche_engine::{Resume, Ticket};
@@ -11,14 +11,14 @@ use corniche_mahi_mahi::Config;
 use corniche_types::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is left of the disk.
+/// State of the disk after the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// The safety log is gone, the state is not.
+    /// The safety log is lost, the state is not.
     State,
-    /// Nothing at all.
+    /// The whole disk is lost.
     Nothing,
-    /// A backup of some earlier moment.
+    /// A backup of some earlier time.
     Backup,
 }
 
@@ -26,9 +26,9 @@ enum Left {
 struct Loss {
     size: usize,
     left: Left,
-    /// These lie about what the loser signed.
+    /// Number of validators that lie about what the loser signed.
     liars: usize,
-    /// These are down while it comes back.
+    /// Number of validators that are down while the loser comes back.
     away: usize,
 }
 
@@ -56,12 +56,12 @@ fn busy(cluster: &mut Cluster, steps: usize) {
     }
 }
 
-/// Validators 0.. are the liars, the last one is the loser, those before it will be away.
+/// The first validators are the liars, the last one is the loser, those before the loser will be away.
 fn lose(seed: u64, loss: Loss) {
     let Loss { size, left, liars, away } = loss;
     let loser = size - 1;
     let roles: Vec<_> = (0..size).map(|node| if node < liars { Role::Byzantine } else { Role::Honest }).collect();
-    // Deep enough for those that come back late.
+    // Deep enough for validators that come back late.
     let mut cluster = Cluster::new(&roles, Config { retain_rounds: 1_000, ..quick() }, seed);
     cluster.link = Link { min_ms: 3, max_ms: 20, loss: 30 };
     cluster.disk_ms = seed % 3;
@@ -92,13 +92,13 @@ fn lose(seed: u64, loss: Loss) {
         let mut honest = cluster.honest_nodes();
         honest.any(|(node, _)| !cluster.delivered(node).contains(&"at-last".to_owned()))
     };
-    // The loser counts as faulty; with one faulty too many only safety is promised.
+    // The loser counts as faulty. With more than f faulty validators, only safety is guaranteed.
     let done = cluster.run_while(60_000, lacking);
     assert!(done || liars + 1 > cluster.keys.committee.faulty(), "seed {seed}, {loss:?}: no progress");
     cluster.assert_agreement();
 }
 
-/// The loser goes on with just a quorum that nobody else hears.
+/// The loser continues with only a quorum, cut off from all others.
 fn forgotten_life(cluster: &mut Cluster, Loss { size, liars, away, .. }: Loss) {
     let loser = size - 1;
     let quorum = cluster.keys.committee.quorum();
@@ -112,7 +112,7 @@ fn forgotten_life(cluster: &mut Cluster, Loss { size, liars, away, .. }: Loss) {
     }
     let steps = cluster.random.below(30) as usize;
     busy(cluster, steps);
-    // Its last block, one above all that anybody else knows, reaches nobody.
+    // Its last block, one round above everything the others know, reaches no validator.
     cluster.muted.insert(loser);
     busy(cluster, 8);
     cluster.muted.clear();
@@ -137,7 +137,7 @@ fn come_back(cluster: &mut Cluster, loser: usize, left: Left, backups: &[Snapsho
     }
 }
 
-/// A validator that knows that it forgot counts as away itself; f of the others may lie and f be away all the same.
+/// A validator that knows of its loss counts as away itself; still f of the others may lie and f may be away.
 #[test]
 fn whoever_knows_of_the_loss_signs_nothing_twice_whatever_f_others_say() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
@@ -148,7 +148,7 @@ fn whoever_knows_of_the_loss_signs_nothing_twice_whatever_f_others_say() {
     }
 }
 
-/// It counts as one of the f, so f − 1 others may lie or be away.
+/// The loser counts as one of the f, so f − 1 others may lie or be away.
 #[test]
 fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
@@ -164,7 +164,7 @@ fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
 
 #[test]
 fn power_fails_again_before_it_knows() {
-    // What it heard from the others meanwhile must not make it look whole.
+    // Messages received meanwhile must not make its records look whole.
     let mut cluster = Cluster::honest(4, quick(), 8);
     busy(&mut cluster, 20);
     cluster.crash(0);
@@ -202,14 +202,14 @@ fn an_intact_restart_costs_two_rounds_while_the_others_go_on() {
         cluster.submit(1, "x");
         (0..size).for_each(|node| cluster.submit(node, &format!("more-{node}")));
         assert!(cluster.run_while(1_000, |cluster| cluster.nodes[1].sent_blocks == sent));
-        // A question and its answer are two delays of 10 ms, a round is one and the grace.
+        // A request and its response take two delays of 10 ms; a round takes one and the grace.
         assert!(cluster.now - restarted <= 20 + 4 * 12, "n = {size}: {} ms", cluster.now - restarted);
     }
 }
 
 #[test]
 fn an_intact_restart_goes_on_when_the_others_cannot_without_it() {
-    // f are away for good, so nothing moves without the one that restarts: it must not wait for more.
+    // f validators are away for good, so nothing progresses without the restarted one: it must not wait for more.
     for (size, away) in [(4, 1), (7, 2), (10, 3)] {
         let mut cluster = Cluster::honest(size, quick(), 6);
         busy(&mut cluster, 20);
@@ -222,7 +222,7 @@ fn an_intact_restart_goes_on_when_the_others_cannot_without_it() {
         cluster.submit(1, "on");
         let restarted = cluster.now;
         assert!(cluster.run_while(10_000, |cluster| !cluster.delivered(0).contains(&"on".to_owned())), "n = {size}");
-        // Standing still is found out within four retries of 300 ms.
+        // A stall is detected within four retries of 300 ms.
         assert!(cluster.now - restarted < 1_200 + 200, "n = {size}: {} ms", cluster.now - restarted);
         cluster.assert_agreement();
     }
@@ -230,7 +230,7 @@ fn an_intact_restart_goes_on_when_the_others_cannot_without_it() {
 
 #[test]
 fn small_committees_whose_quorum_is_everybody_start_again() {
-    // f = 0: the others know every block there is, so nobody waits for rounds that cannot come.
+    // f = 0: the others know every block that exists, so no validator waits for rounds that cannot come.
     for size in [1, 2, 3] {
         for left in [Left::State, Left::Nothing, Left::Backup] {
             let mut cluster = Cluster::honest(size, quick(), 7);
@@ -239,7 +239,7 @@ fn small_committees_whose_quorum_is_everybody_start_again() {
             let backup = snapshot(&cluster, loser);
             cluster.crash(loser);
             if size == 1 && left != Left::Backup {
-                continue; // Nobody else has the history of a lone validator; it starts a new one.
+                continue; // No other validator has the history of a lone validator; it starts a new one.
             }
             come_back(&mut cluster, loser, left, &[backup]);
             cluster.submit(loser, "again");
@@ -260,7 +260,7 @@ fn a_liar_cannot_keep_a_start_waiting_for_rounds_that_do_not_exist() {
     cluster.crash(3);
     cluster.crash(0);
     cluster.restart(3, commits);
-    // Whatever start is meant: all nonces of this run are tried.
+    // Uses the nonce of the last start, so that the response counts.
     let far = BlockRef { round: Round(1 << 40), author: index(0), digest: corniche_types::B256::ZERO };
     let nonce = cluster.last_nonce[3];
     let lie = Message::Welcome(Welcome { nonce, latest: None, named: Some(far) }).encode();

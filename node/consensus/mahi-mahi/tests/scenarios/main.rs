@@ -1,5 +1,5 @@
-//! Scenarios of the Mahi-Mahi engine, one a file. `drawing` turns text into DAGs, `cluster` runs whole committees on a virtual
-//! clock, `crypto` holds the cheap doubles of keys and coin.
+//! Scenarios of the Mahi-Mahi engine, one per file. `drawing` turns text into DAGs, `cluster` runs whole committees on
+//! a virtual clock, `crypto` contains the modelled keys and coin.
 
 #![allow(clippy::unwrap_used)] // in a test the panic is the report
 

@@ -1,4 +1,5 @@
-//! Memory and disk stay flat however long the network runs, and what a floor passes over returns to its author.
+//! Memory and disk stay bounded however long the network runs, and batches that the floor passes over return to their
+//! author.
 
 use crate::cluster::{Cluster, Role, quick};
 use corniche_mahi_mahi::Config;
@@ -29,7 +30,8 @@ fn thousands_of_rounds_in_flat_memory() {
 
 #[test]
 fn a_batch_that_the_floor_passes_over_returns_to_its_author() {
-    // G4: nobody hears validator 3 for longer than the floor is deep. It hears the others and learns that its batch is lost.
+    // G4: validator 3's messages are lost for longer than the floor depth. It receives the others' and learns that its
+    // batch is lost.
     let config = Config { gc_depth: 8, retain_rounds: 8, ..quick() };
     let mut cluster = Cluster::honest(4, config, 42);
     cluster.run_for(100);
@@ -49,7 +51,7 @@ fn a_batch_that_the_floor_passes_over_returns_to_its_author() {
 
 #[test]
 fn without_a_quorum_of_shares_the_dag_does_not_grow_without_end() {
-    // Beyond the fault bound: one validator's shares are bad and another is gone, so rounds advance but no coin opens.
+    // Beyond the fault bound: one validator's shares are bad and another is down, so rounds advance but no coin opens.
     let config = Config { gc_depth: 8, retain_rounds: 8, ..quick() };
     let mut cluster = Cluster::new(&[Role::BadShares, Role::Honest, Role::Honest, Role::Honest], config, 43);
     cluster.run_for(100);

@@ -1,5 +1,5 @@
-//! The decision rules as the specification states them: every slot, from the highest down, each time anew (D0–D6). Slow and
-//! plain, so that it can judge what the engine does.
+//! The decision rules as the specification states them: every slot, from the highest down, each time anew (D0–D6). Slow
+//! and simple, as a reference for the engine.
 
 use corniche_mahi_mahi::{
     dag::Dag,
@@ -9,7 +9,7 @@ use corniche_mahi_mahi::{
 use corniche_types::ValidatorIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// D0: decides what can be decided of the slots from `next` up, into `verdicts`, which holds final ones only.
+/// D0: decides all decidable slots from `next` upwards, into `verdicts`, which holds final ones only.
 pub fn decide<'a>(
     dag: &Dag,
     waves: &Waves,
@@ -19,7 +19,7 @@ pub fn decide<'a>(
 ) {
     let rounds = (next.round.0..=dag.top().0).rev().filter(|round| (round - 1) % waves.stride == 0);
     for round in rounds.map(Round) {
-        // D2: before its coin is open, a slot has no validator yet and stays undecided.
+        // D2: before its coin is open, a slot has no leader yet and stays undecided.
         let ranked: Vec<_> = (0..waves.leaders).zip(order(round).unwrap_or_default()).collect();
         for (rank, leader) in ranked.into_iter().rev() {
             let slot = Slot { round, rank };

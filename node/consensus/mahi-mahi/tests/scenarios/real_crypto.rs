@@ -1,4 +1,4 @@
-//! The same committee with ed25519 and the BLS threshold coin.
+//! Whole committees with ed25519 and the BLS threshold coin.
 #![cfg(feature = "real-crypto")]
 
 use crate::cluster::{Cluster, Keys, Role, quick};
@@ -33,7 +33,7 @@ fn keys(size: usize, quorum: usize) -> Keys {
     Keys { committee, signers, signatures, coin }
 }
 
-/// Signs blocks properly, but shares the coin of another message.
+/// Signs blocks correctly, but its coin shares are of another message.
 struct WrongShare(Arc<dyn Signer>);
 
 impl Signer for WrongShare {
@@ -90,7 +90,7 @@ fn one_validator_with_real_keys() {
 
 #[test]
 fn a_real_coin_survives_wrong_shares_and_a_jump() {
-    // With 0's shares wrong, every coin needs 1, 2 and 3; 3 has no blocks for the rounds it was cut off in.
+    // With 0's shares wrong, every coin needs 1, 2 and 3; 3 has no blocks for the rounds in which it was cut off.
     let mut keys = keys(4, 3);
     keys.signers[0] = Arc::new(WrongShare(keys.signers[0].clone()));
     let roles = [Role::BadShares, Role::Honest, Role::Honest, Role::Honest];

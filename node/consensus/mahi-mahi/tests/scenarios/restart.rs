@@ -1,11 +1,11 @@
-//! Power cuts. Whatever was in flight, no round is ever signed twice (the cluster checks every block that leaves) and every
-//! commit comes out again the same.
+//! Power cuts. In no case is a round signed twice (the cluster checks every block that is sent), and every commit is
+//! delivered again identically.
 
 use crate::cluster::{Cluster, quick};
 use corniche_engine::Resume;
 use std::collections::BTreeSet;
 
-/// A run with a power cut right when validator 0 asks to persist its `cut`-th record.
+/// A run with a power cut when validator 0 asks to persist its `cut`-th record.
 fn cut_at(cut: usize, disk_ms: u64, resume_back: usize) -> bool {
     let mut cluster = Cluster::honest(4, quick(), 21);
     cluster.disk_ms = disk_ms;
@@ -59,7 +59,7 @@ fn everybody_loses_power_at_once() {
 
 #[test]
 fn an_empty_disk_does_not_sign_old_rounds_again() {
-    // K2: the peers say what this validator signed before; the cluster would notice a second block for a round.
+    // K2: the peers report what this validator signed before; the cluster would detect a second block for a round.
     let mut cluster = Cluster::honest(4, quick(), 8);
     for number in 0..6 {
         cluster.submit(number % 4, &format!("t{number}"));
@@ -96,8 +96,8 @@ fn a_restored_backup_does_not_sign_old_rounds_again() {
 
 #[test]
 fn one_that_has_forgotten_is_no_witness_of_itself() {
-    // K2: with two of the three others it has a quorum only by counting itself, and its last block may have reached just the
-    // third.
+    // K2: with two of the three others, it has a quorum only by counting itself, and only the third may have received
+    // its last block.
     let mut cluster = Cluster::honest(4, quick(), 8);
     for number in 0..6 {
         cluster.submit(number % 4, &format!("t{number}"));
@@ -141,7 +141,7 @@ fn no_proposal_before_a_quorum_answered() {
 
 #[test]
 fn a_first_life_that_could_not_sign_yet_is_no_lost_one() {
-    // Nobody hears its greeting, so it has no standing and records nothing; blocks reach it all the same.
+    // Its greeting is lost, so it has no standing and records nothing; blocks still reach it.
     let mut cluster = Cluster::honest(4, quick(), 27);
     cluster.crash(3);
     cluster.muted.insert(3);
@@ -152,7 +152,7 @@ fn a_first_life_that_could_not_sign_yet_is_no_lost_one() {
     }
     assert!(!cluster.nodes[0].log.is_empty() && cluster.nodes[3].disk.is_empty());
     assert!(cluster.nodes[3].log.is_empty(), "commits without records are what a lost disk looks like");
-    // It counts as none of the f, so another one may be.
+    // It does not count among the f, so another one may be faulty.
     cluster.crash(3);
     cluster.crash(2);
     cluster.muted.clear();

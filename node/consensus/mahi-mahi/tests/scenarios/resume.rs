@@ -1,4 +1,4 @@
-//! Resuming from checkpoints: behind the records, ahead of them, and after the others have forgotten what is missing.
+//! Resuming from checkpoints: behind the records, ahead of them, and after the others pruned the missing history.
 
 use crate::cluster::{Cluster, quick};
 use corniche_engine::Resume;
@@ -19,7 +19,7 @@ fn every_checkpoint_within_the_records_leads_to_the_same_commits() {
     busy(&mut cluster, &[0, 1, 2, 3], 80);
     let commits = cluster.nodes[3].log.len();
     assert!(commits > 100, "{commits}");
-    // The cluster compares each commit that comes out again with the first time, checkpoint included.
+    // The cluster compares each repeated commit with the first delivery, checkpoint included.
     for back in 0..40 {
         cluster.crash(3);
         cluster.restart(3, cluster.nodes[3].log.len() - back);
@@ -51,13 +51,13 @@ fn below_everybodys_floor_a_newer_resume_rebuilds_the_engine() {
     busy(&mut cluster, &[0, 1, 2], 150);
     let floor = cluster.nodes[0].engine.as_ref().unwrap().floor();
     assert!(floor.0 > 60, "the others forgot what 3 lacks: floor {floor}");
-    // With its own, older point it cannot continue …
+    // With its own, older resume point it cannot continue …
     let behind = cluster.nodes[3].log.len();
     cluster.restart(3, behind);
     cluster.run_for(3_000);
     let stuck = cluster.nodes[3].log.len();
     assert!(stuck < cluster.nodes[0].log.len(), "its missing history is pruned everywhere");
-    // … until the pipeline hands over a later one, from certified blocks.
+    // … until the pipeline provides a later one, from certified blocks.
     cluster.crash(3);
     let ahead = cluster.nodes[0].log.len();
     let (resume, log) = (cluster.resume_after(0, ahead), cluster.nodes[0].log.clone());

@@ -1,4 +1,4 @@
-//! One validator alone runs the same code.
+//! A lone validator runs the same code.
 
 use crate::cluster::{Cluster, quick};
 

@@ -1,4 +1,4 @@
-//! S1–S4: missing history is fetched, hedged, bounded and shared; nothing below the horizon gets in.
+//! S1–S4: missing history is fetched, hedged, bounded and shared; nothing below the horizon is accepted.
 
 use crate::{
     cluster::{Cluster, Keys, Link, Role, index, quick},
@@ -16,7 +16,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Mean time from submission to delivery at the submitter, µs, of transactions given to `nodes` in turn while `going` holds.
+/// Mean time from submission to delivery at the submitter, µs, for transactions submitted to `nodes` in turn while
+/// `going` holds.
 fn mean_latency(cluster: &mut Cluster, nodes: &[usize], tag: &str, mut going: impl FnMut(&Cluster, usize) -> bool) -> u64 {
     let (mut total, mut count) = (0, 0);
     for number in 0.. {
@@ -44,7 +45,7 @@ fn clock(cluster: &Cluster, node: usize) -> u64 {
 
 #[test]
 fn ten_thousand_rounds_behind() {
-    // The others keep enough to serve it. It was there for the first rounds, then is away.
+    // The others keep enough history to serve it. It is present for the first rounds, then away.
     let config = Config { gc_depth: 30, retain_rounds: 12_000, ..quick() };
     let mut cluster = Cluster::honest(4, config, 51);
     mean_latency(&mut cluster, &[0, 1, 2, 3], "first", |_, number| number < 5);
@@ -68,7 +69,7 @@ fn ten_thousand_rounds_behind() {
     );
     assert!(took < 30_000, "{took} ms for 10,000 rounds");
     assert!(during * 10 <= before * 11, "the others went from {before} to {during} µs");
-    // 30,000 blocks; few of them twice.
+    // 30,000 blocks; few of them are sent twice.
     let missed: usize = cluster.archive.values().map(|block| wire::encode(block).len()).sum();
     assert!(bytes < 3 * missed, "{bytes} bytes sent for {missed}");
     assert!(cluster.run_while(5_000, |cluster| cluster.engine(3).footprint()[1] > 0), "something stays pending");
@@ -108,7 +109,7 @@ fn two_laggards_get_turns() {
 
 #[test]
 fn a_third_of_all_pushes_lost() {
-    // M15: every DAG ends up the same and nothing stays pending.
+    // M15: every DAG converges, and no block stays pending.
     for (seed, size) in [(53, 4), (54, 7)] {
         let mut cluster = Cluster::honest(size, quick(), seed);
         cluster.link = Link { min_ms: 5, max_ms: 15, loss: 0 };
@@ -131,7 +132,7 @@ fn a_third_of_all_pushes_lost() {
     }
 }
 
-/// A block that nothing but its signature recommends.
+/// A block that is valid only in its signature.
 fn forge(cluster: &Cluster, round: u64, parents: Vec<BlockRef>, batch: u64) -> (BlockRef, SignedBlock) {
     let context = Context::new(&cluster.keys.committee);
     let (author, batch) = (index(0), Bytes::from(batch.to_le_bytes().to_vec()));
@@ -150,7 +151,7 @@ fn made_up(author: u16, round: u64, number: u64) -> BlockRef {
 
 #[test]
 fn a_tree_that_only_byzantine_blocks_reference_does_not_grow() {
-    // P17: each root is let in for its author; each leaf because a root needs it. There are 60,000 leaves.
+    // P17: each root is accepted for its author; each leaf because a root needs it. There are 60,000 leaves.
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let mut cluster = Cluster::new(&roles, quick(), 55);
     cluster.run_for(100);
@@ -159,7 +160,7 @@ fn a_tree_that_only_byzantine_blocks_reference_does_not_grow() {
     let stand_on = |round: u64, number: u64| (0..4).map(|author| made_up(author, round - 1, number)).collect::<Vec<_>>();
     let mut largest = 0;
     for tree in 0..2_400u64 {
-        // From the top down, and apart: each root is lower than all that wait, and no leaf is its sibling.
+        // From the top down, with gaps: each root is lower than all waiting ones, and no leaf is its sibling.
         let round = base + 25 * (2_400 - tree);
         let leaf = |depth: u64| forge(&cluster, round - depth, stand_on(round - depth, tree * 100 + depth), tree * 100 + depth);
         let leaves: Vec<_> = (1..25).map(leaf).collect();
@@ -200,7 +201,7 @@ fn nothing_below_the_horizon_gets_in() {
         cluster.arrive(0, target, &Message::Found(Found { blocks: vec![old_block.clone()], missing: vec![] }).encode());
         assert_eq!(cluster.engine(target).footprint()[..2], [before, 0], "validator {target} took it in");
     }
-    // Through a reference: a new block that names the old one, with the author's last block in between or not.
+    // Through a reference: a new block that references the old one, with or without the author's last block in between.
     let round = clock(&cluster, 1);
     let mut parents: Vec<_> = (1..4).filter_map(|author| cluster.archive.get(&(Round(round - 1), index(author)))).collect();
     parents.sort_by_key(|block| block.content.author);
@@ -230,7 +231,7 @@ fn nothing_below_the_horizon_gets_in() {
 
 #[test]
 fn a_flood_of_questions_gets_no_more_than_its_share() {
-    // Validator 0 asks for everything, in every way, a thousand times a second for ten seconds.
+    // Validator 0 sends every kind of request a thousand times per second for ten seconds.
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let config = Config { gc_depth: 30, retain_rounds: 1_000, ..quick() };
     let mut cluster = Cluster::new(&roles, config, 57);
@@ -253,9 +254,9 @@ fn a_flood_of_questions_gets_no_more_than_its_share() {
         cluster.run_for(1);
     }
     let answers = (cluster.sent_bytes - sent) / (256 * 400);
-    // 8 answers a second of at most 256 blocks of some 400 bytes, four at once in the beginning.
+    // 8 responses per second of at most 256 blocks of about 400 bytes, and four at once at the beginning.
     assert!(answers < 2 * (4 + 80), "{answers} answers' worth of bytes");
-    // Who asks politely is served at once.
+    // A polite peer is served at once.
     let before = cluster.nodes[1].sent_others;
     cluster.input(1, Input::PeerUp(index(2)));
     let polite = Fetch { wanted: vec![], above: Round(top) };
@@ -263,7 +264,7 @@ fn a_flood_of_questions_gets_no_more_than_its_share() {
     assert_eq!(cluster.nodes[1].sent_others, before + 2, "a greeting and an answer");
 }
 
-/// All faulty validators of fifty ask for as much as they can, for a second.
+/// All faulty validators of fifty request as much as they can, for about one second.
 #[test]
 fn many_floods_together_get_little_more_than_one() {
     let (size, faulty) = (50, 16);
@@ -277,7 +278,7 @@ fn many_floods_together_get_little_more_than_one() {
     let block = &cluster.archive[&(Round(top), index(node))];
     let wanted = vec![BlockRef { round: Round(top), author: index(node), digest: cluster_digest(&cluster, block) }];
     let one = Message::Block(block.clone()).encode().len();
-    // No quorum is left, so everything that is sent is an answer.
+    // There is no quorum left, so everything that is sent is a response.
     (0..size).filter(|other| *other != node).for_each(|other| cluster.crash(other));
     let flood = Message::Fetch(Fetch { wanted, above: Round(0) }).encode();
     let sent = cluster.sent_bytes;
@@ -286,7 +287,7 @@ fn many_floods_together_get_little_more_than_one() {
         cluster.run_for(5);
     }
     let blocks = (cluster.sent_bytes - sent) / one;
-    // A block costs about 5 µs. One validator of four gets 12 full answers in its first second.
+    // A block costs about 5 µs. One validator of four gets 12 full responses in its first second.
     assert!(blocks < 50 * 256, "{blocks} blocks");
     assert!(blocks > 16 * 256, "{blocks} blocks");
 }
@@ -362,14 +363,14 @@ fn blocks_of_far_rounds_are_not_kept() {
     let mut cluster = with_a_flooder(58);
     let clock = clock(&cluster, 1);
     for number in 0..2_000 {
-        // Up and down, up to the highest round there is.
+        // Alternating, up to the highest possible round.
         let round = if number % 2 == 0 { clock + 1_000 + number } else { (1 << 48) - number };
         let (_, block) = large(&cluster, round, number, 1_000);
         cluster.arrive(0, 1, &Message::Block(block).encode());
     }
     assert_eq!(cluster.engine(1).footprint()[1], 0);
     assert_eq!(cluster.engine(1).waiting(), [0, 0]);
-    // Their author is asked for what lies between, and not more often than anybody who does not answer.
+    // Their author is asked for the rounds between, and no more often than any peer that does not respond.
     let before = cluster.nodes[1].sent_others;
     cluster.run_for(10_000);
     let asked = cluster.nodes[1].sent_others - before;
@@ -378,13 +379,13 @@ fn blocks_of_far_rounds_are_not_kept() {
     assert!(cluster.run_while(3_000, |cluster| cluster.delivered(1).is_empty()));
 }
 
-/// The most that waits while a flood of blocks of this size arrives: bytes, and blocks that are wanted.
+/// Maximum number of waiting bytes and of wanted blocks while a flood of blocks of this size arrives.
 fn most_waiting(seed: u64, bytes: usize) -> [usize; 2] {
     let mut cluster = with_a_flooder(seed);
     let clock = clock(&cluster, 1);
     let mut most = [0; 2];
     for number in 0..1_500u64 {
-        // Four siblings of each of the rounds ahead, from the top down.
+        // Four siblings in each of the rounds ahead, from the top down.
         let round = clock + 240 - number / 4 % 230;
         let (_, block) = large(&cluster, round, number, bytes);
         cluster.arrive(0, 1, &Message::Block(block).encode());
@@ -398,14 +399,15 @@ fn most_waiting(seed: u64, bytes: usize) -> [usize; 2] {
 
 #[test]
 fn what_waits_is_bounded_in_bytes_and_in_missing_parents() {
-    // A quarter of 256 MiB with blocks as large as they may be; with small ones 32 times what one block can name.
+    // A quarter of 256 MiB with the largest blocks; with small ones, 32 times as many parents as one block can name.
     let [bytes, wanted] = most_waiting(59, 500_000);
     assert!((32 << 20..65 << 20).contains(&bytes) && wanted <= 32 * 28, "{bytes} bytes wait, {wanted} blocks are wanted");
     let [bytes, wanted] = most_waiting(59, 100);
     assert!((16 * 28..=32 * 28).contains(&wanted) && bytes < 65 << 20, "{bytes} bytes wait, {wanted} blocks are wanted");
 }
 
-/// Siblings of one round that other blocks of the same author reference, each with its whole history: nothing is missing, so none waits.
+/// Siblings of one round that other blocks of the same author reference, each with complete history: none of them
+/// waits.
 #[test]
 fn siblings_fill_their_authors_account_and_not_the_memory() {
     let mut cluster = with_a_flooder(60);
@@ -425,7 +427,7 @@ fn siblings_fill_their_authors_account_and_not_the_memory() {
         let mut parents = vec![genesis];
         parents.extend((1..4).map(|author| of(&cluster, top - 1, author)));
         let (sibling, block) = forge(&cluster, top, parents, number);
-        // One that needs it comes first, in rounds and with siblings that are free.
+        // A block that needs the sibling comes first, in a round with free siblings.
         let mut parents = vec![sibling];
         parents.extend((1..4).map(|author| of(&cluster, top, author)));
         let (_, dependent) = forge(&cluster, top + 1, parents, 10_000 + number);
@@ -482,7 +484,7 @@ fn an_answer_is_taken_once_and_only_with_its_authors_signatures() {
     let found = |block: &SignedBlock| Message::Found(Found { blocks: vec![block.clone()], missing: vec![] }).encode();
     cluster.arrive(0, 1, &found(&block));
     assert_eq!(held(&cluster), before, "nobody asked");
-    // A far block makes validator 1 ask, twice.
+    // A far block makes validator 1 send a request, twice.
     for signed in [false, true] {
         let (_, far) = large(&cluster, top + 1_000, 2, 10);
         cluster.arrive(0, 1, &Message::Block(far).encode());
@@ -494,7 +496,7 @@ fn an_answer_is_taken_once_and_only_with_its_authors_signatures() {
     }
 }
 
-/// A cluster whose engines count signature checks. Validator 0 equivocated, is shunned, and is in the test's hand.
+/// A cluster whose engines count signature checks. Validator 0 equivocated and is shunned; the test controls it.
 fn with_a_shunned_author(seed: u64) -> (Cluster, Arc<Counting>) {
     let roles = [Role::Byzantine, Role::Honest, Role::Honest, Role::Honest];
     let counting = Arc::new(Counting(AtomicUsize::new(0)));
@@ -510,7 +512,7 @@ fn with_a_shunned_author(seed: u64) -> (Cluster, Arc<Counting>) {
     (cluster, counting)
 }
 
-/// Makes validator 1 need an invented parent of the shunned author. True when it asks that author at once.
+/// Makes validator 1 need an invented parent of the shunned author. Returns true if it asks that author immediately.
 fn bait(cluster: &mut Cluster, number: u64) -> bool {
     let (_, bait) = large(cluster, clock(cluster, 1) + 2 + number % 250, 1_000_000 + number, 0);
     let asked = cluster.nodes[1].sent_others;
@@ -519,7 +521,7 @@ fn bait(cluster: &mut Cluster, number: u64) -> bool {
     cluster.nodes[1].sent_others > asked
 }
 
-/// Signature checks that validator 1 makes for an answer with these blocks.
+/// Number of signature checks of validator 1 for a response with these blocks.
 fn cost_of_answer(cluster: &mut Cluster, counting: &Counting, blocks: Vec<SignedBlock>) -> usize {
     let before = counting.0.load(Ordering::Relaxed);
     cluster.arrive(0, 1, &Message::Found(Found { blocks, missing: vec![] }).encode());
@@ -546,7 +548,7 @@ fn surplus_siblings_in_answers_cost_no_signature_check() {
 fn answers_that_do_not_help_buy_little_time() {
     let early = |cluster: &Cluster, number: u64| {
         let (_, mut block) = large(cluster, clock(cluster, 1) + 1, number, 0);
-        // Held because of its timestamp, and takes the place of one that is held for longer.
+        // Held because of its timestamp; displaces a block that is held for longer.
         block.content.timestamp = TimestampMs(cluster.now + 1_000_000 - number);
         let digest = Context::new(&cluster.keys.committee).digest(&block.content);
         block.signature = cluster.keys.signers[0].sign(&digest);
@@ -564,7 +566,7 @@ fn answers_that_do_not_help_buy_little_time() {
             checks += cost_of_answer(&mut cluster, &counting, blocks);
             cluster.run_for(4);
         }
-        // 50 µs each: a twentieth of a thread, and one full answer at once.
+        // 50 µs each: a twentieth of a thread, and one full response at once.
         let most = 256 + (cluster.now - start);
         assert!(checks as u64 <= most, "{checks} signature checks in {} ms", cluster.now - start);
         cluster.submit(1, "t");
@@ -572,7 +574,8 @@ fn answers_that_do_not_help_buy_little_time() {
     }
 }
 
-/// A node that is far behind catches up though it keeps nothing of what it is pushed, also when the newest blocks that it hears of are lies.
+/// A node far behind catches up although it keeps none of the pushed blocks, even when the newest blocks it learns of
+/// are lies.
 #[test]
 fn a_node_far_behind_catches_up_while_another_names_rounds_that_do_not_exist() {
     let config = Config { gc_depth: 30, retain_rounds: 5_000, fetch_blocks: 64, ..quick() };

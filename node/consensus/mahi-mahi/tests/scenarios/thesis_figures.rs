@@ -1,4 +1,4 @@
-//! The two worked examples of the thesis, drawn.
+//! The two worked examples of the thesis as drawings.
 
 use crate::{
     decisions::{decide, directly},
@@ -11,7 +11,7 @@ use corniche_mahi_mahi::{
 use corniche_types::ValidatorIndex;
 use std::collections::BTreeMap;
 
-/// Figure 6.1: one wave of five rounds. Nobody votes for 1'; only V3 votes for P3.
+/// Figure 6.1: one wave of five rounds. No validator votes for 1'; only V3 votes for P3.
 const FIGURE_6_1: &str = "
     1 | 0:*     | 1:*     | 1':*    | 2:*     | 3:*
     2 | 0:0 1 2 | 1:1 0 2 | 2:2 0 1 | 3:3 0 1 2
@@ -37,7 +37,7 @@ fn figure_6_1_direct_decisions() {
     }
 }
 
-/// Figure 6.2, with R = 1. Validator 0 equivocates in round 5 (L5b and L5b'); its block of round 6 reaches nobody in time.
+/// Figure 6.2, with R = 1. Validator 0 equivocates in round 5 (L5b and L5b'); its block of round 6 is late everywhere.
 pub const FIGURE_6_2: &str = "
     1  | 0:*       | 1:*        | 2:*        | 3:*
     2  | 0:0 1 2   | 1:1 0 2    | 2:2 0 1    | 3:3 0 1 2
@@ -79,7 +79,7 @@ fn figure_6_2_each_slot_is_decided_as_told() {
     for voter in ["1@8", "2@8", "3@8"] {
         assert_eq!(dag.vote(&drawing.reference(voter), ValidatorIndex(0)), Some(drawing.reference("0'@5")));
     }
-    // L1a has one certificate, (v3, R+4), so the direct rule says nothing …
+    // L1a has one certificate, (v3, R+4), so the direct rule decides nothing …
     assert_eq!(directly(&dag, 1, 3), None);
     let certifiers = ["0@5", "0'@5", "1@5", "2@5", "3@5"];
     let certifying = |name: &&str| dag.certificate(&drawing.reference(name), ValidatorIndex(3)).is_some();

@@ -1,4 +1,4 @@
-//! What an execution looks like to people: the trace tells every step once, in order, and why.
+//! The trace of an execution for people: it reports every step once, in order, with its reason.
 
 use crate::{
     cluster::{Cluster, quick},
@@ -63,7 +63,7 @@ fn every_slot_is_told_with_its_reason() {
     assert_eq!(told.len(), expected.len(), "each once, and nothing else");
 }
 
-/// Figure 6.2's committed slots, in the order of slots: what is decided early waits for its turn.
+/// Figure 6.2's committed slots, in slot order: a slot decided early waits for its turn.
 #[test]
 fn every_commit_is_told_with_its_slot_just_before_it_is_delivered() {
     let drawing = Drawing::parse(4, 5, FIGURE_6_2);

@@ -1,4 +1,4 @@
-//! Votes and certificates worked out on insertion, against the definitions walked naively.
+//! Compares votes and certificates computed on insertion with a naive walk of the definitions.
 
 use crate::{cluster::Random, crypto::committee, drawing::sign};
 use corniche_mahi_mahi::{
@@ -26,8 +26,8 @@ fn is_certificate(dag: &Dag, block: &BlockRef, leader: &BlockRef) -> bool {
     voters.map(|parent| parent.author).collect::<BTreeSet<_>>().len() >= dag.quorum()
 }
 
-/// A random DAG with siblings, minimal parent sets, weak links and shuffled parent orders. In most rounds somebody is shunned, for
-/// four rounds in a row, so that votes go missing.
+/// A random DAG with siblings, minimal parent sets, weak links and shuffled parent orders. In most rounds one author is
+/// shunned, for four rounds in a row, so that votes are missing.
 pub fn random_dag(size: usize, wave_length: u64, rounds: u64, random: &mut Random) -> Dag {
     let committee = committee(size);
     let context = Context::new(&committee);

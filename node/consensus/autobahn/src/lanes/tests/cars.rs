@@ -1,4 +1,4 @@
-//! Own cars, votes in order, certificates, what is sent again (D1–D8, P12, P20).
+//! Own cars, votes in order, certificates, resends (D1–D8, P12, P20).
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn d1_d2_a_batch_is_asked_for_when_the_last_car_is_certified() {
         assert_eq!(net.certified(0), ahead);
         assert!(net.batch(0, "next"));
         net.run();
-        // Others learn it from the cars that carry it.
+        // Others learn the certificate from the cars that carry it.
         assert!((1..4).all(|node| net.certified(node) >= ahead));
     }
 }
@@ -56,7 +56,7 @@ fn d6_a_certificate_that_no_car_carries_leaves_alone() {
     net.later(net.config.availability_wait_ms);
     net.run();
     assert!((1..4).all(|node| net.certified(node) == 1));
-    // Not when the next car carries it.
+    // Not announced if the next car carries it.
     let announced = |net: &Net| net.count(|message| matches!(message, Message::Available(_)));
     let before = announced(&net);
     net.batch(0, "next");
@@ -138,7 +138,7 @@ fn g5_empty_cars_are_not_free() {
     }
     net.act(0, |lanes, now| lanes.take_batch(now, Batch::default()));
     assert_eq!((net.certified(0), net.requeued.len()), (3, 1), "P20: nothing was asked for");
-    // Of a lane that goes on all the same, twice as many are taken in.
+    // A lane that continues anyway is accepted up to twice the limit.
     let mut net = Net::new(4, Config { lane_bytes: 3 * CAR_WEIGHT, ..Config::default() });
     let mut parent = Context::new(&net.committee).start(OWNER);
     for place in 0..20 {

@@ -1,4 +1,4 @@
-//! Histories and bodies (Y1–Y5, P15), and what of them nobody can make grow.
+//! Histories and bodies (Y1–Y5, P15), and their bounds against any peer.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn d4_y1_a_gap_is_fetched_from_signers_and_voted_for_in_order() {
     net.deaf.clear();
     net.batch(0, "the car that arrives");
     net.run();
-    // Y1: one question, one answer, whatever the length.
+    // Y1: one request and one response for any length.
     assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
     assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(51));
     assert_eq!(net.votes(3), [51], "what others certified needs no vote");
@@ -29,7 +29,7 @@ fn d4_whoever_is_behind_catches_up_with_a_lane_that_goes_on() {
     cars.iter().for_each(|car| net.take(1, car));
     net.queue.clear();
     net.sent.clear();
-    // While the answer about the first nine is on its way, more cars come. They are not asked for.
+    // While the response about the first nine is in transit, more cars arrive. They are not requested.
     cars[9..].iter().for_each(|car| net.take(3, car));
     assert_eq!(net.count(|message| matches!(message, Message::FetchCars { .. })), 1);
     net.run();
@@ -70,9 +70,9 @@ fn a_long_history_comes_in_parts_without_waiting() {
     assert_eq!(net.nodes[3].chain(&cars[30].tip()).unwrap().len(), 31);
 }
 
-/// When validator 6 holds a history of 500 cars that validators 1, 2 and 3 hold, of which an honest answer brings a hundred. An honest answer
-/// takes `round_trip_ms`. Validator 1 drips: one car for each question, just before somebody else is asked, and one more every 10 ms if it
-/// is `pushy`.
+/// Time until validator 6 holds a history of 500 cars that validators 1, 2 and 3 hold. An honest response contains a
+/// hundred of them and takes `round_trip_ms`. If `drips`, validator 1 sends one car per request, just before another
+/// peer is asked, and one more every 10 ms if it is `pushy`.
 fn time_to_fetch(round_trip_ms: u64, drips: bool, pushy: bool) -> u64 {
     let mut net = Net::new(7, Config { fetch_bytes: 100 * 260, ..Config::default() });
     let cars = net.chain(500, "c", &[1, 2, 3]);
@@ -119,7 +119,7 @@ fn p15_whoever_drips_out_a_history_does_not_stay_the_one_that_is_asked() {
     assert!(honest <= 5 * 20 + 20, "{honest} ms");
     for pushy in [false, true] {
         let took = time_to_fetch(20, true, pushy);
-        // As much as one that is silent costs.
+        // It costs no more than a silent one.
         assert!(took <= honest + 300, "{took} ms, pushy: {pushy}");
     }
 }
@@ -138,7 +138,7 @@ fn answers_that_nobody_asked_for_are_dropped() {
     assert_eq!(net.nodes[3].footprint(), 0);
 }
 
-/// Nobody waits for anything, and nothing is named.
+/// No vote waits for a body, and no cut names one.
 fn drop_all(net: &mut Net, node: usize) {
     net.act(node, |lanes, _| lanes.drop_bodies(|_| false, |_| false));
 }
@@ -158,7 +158,7 @@ fn y4_of_a_chain_that_nobody_vouches_for_only_the_body_asked_for_is_kept() {
     net.act(1, |lanes, now| lanes.take_cars(now, index(2), tip, &cars));
     assert_eq!(net.nodes[1].footprint(), 1, "one car, and nothing is asked for any more");
     assert!(!net.nodes[1].vouches(&tip), "N6: its parent is not certified");
-    // A slot names it still, then none does.
+    // A slot still names it, then none does.
     net.act(1, |lanes, _| lanes.drop_bodies(|_| false, |named| *named == tip));
     assert!(net.nodes[1].needs(&tip));
     drop_all(&mut net, 1);
@@ -198,17 +198,17 @@ fn y4_a_question_ends_with_the_vote_that_wanted_the_answer() {
 fn y2_few_histories_are_fetched_before_their_turn_and_none_into_a_full_lane() {
     let mut net = Net::new(4, Config { lane_bytes: 2 * CAR_WEIGHT, ..Config::default() });
     let cars = net.chain(60, "", &[2, 3]);
-    // Nobody answers.
+    // No peer responds.
     for car in &cars[..50] {
         net.act(1, |lanes, now| lanes.prefetch(now, car.tip(), &[index(2), index(3)]));
     }
     assert_eq!(net.nodes[1].footprint(), MAX_EARLY);
     let asked = net.count(|message| matches!(message, Message::FetchCars { .. }));
     assert_eq!(asked, MAX_EARLY, "what is not due is not asked");
-    // One whose turn has come is.
+    // A history whose turn has come is requested.
     net.act(1, |lanes, now| lanes.fetch_history(now, cars[59].tip(), Position(0), &[index(2), index(3)]));
     assert_eq!(net.nodes[1].footprint(), MAX_EARLY + 1);
-    // An early answer fills the lane and no more; the one that is executed next comes whole.
+    // An early response fills the lane and no more; the history executed next is accepted completely.
     net.act(3, |lanes, now| lanes.prefetch(now, cars[49].tip(), &[index(2)]));
     net.act(3, |lanes, now| lanes.take_cars(now, index(2), cars[49].tip(), &cars[..50]));
     assert_eq!((net.nodes[3].lane(OWNER).count(), net.nodes[3].fetches.count()), (4, 0));

@@ -10,7 +10,7 @@ fn d9_one_vote_a_position_and_the_forker_is_accused_with_both_cars() {
     net.take(1, &other[0]);
     net.take(1, &other[0]);
     assert_eq!((net.votes(1), net.accused.clone()), (vec![1], vec![(1, OWNER)]));
-    // P9: what was voted for is what is held.
+    // P9: the car that was voted for is kept.
     assert_eq!(net.nodes[1].lane(OWNER).voted(), one[0].tip());
 }
 
@@ -19,7 +19,7 @@ fn d9_a_false_signature_does_not_hide_a_fork() {
     let mut net = Net::new(4, Config::default());
     let [one, fetched, other] = ["a", "b", "c"].map(|text| net.chain(1, text, &[]).remove(0));
     net.take(1, &one);
-    // A history that others certified is taken in under its hashes.
+    // A history that others certified is accepted by its hashes.
     let forged = SignedCar { signature: [7; 64], ..fetched.signed().clone() };
     let forged = Arc::new(NamedCar::trusted(forged, &Context::new(&net.committee)));
     net.act(1, |lanes, now| lanes.fetch_history(now, fetched.tip(), Position(0), &[index(2)]));
@@ -55,7 +55,7 @@ fn d5_p22_whoever_voted_for_the_losing_fork_goes_on_from_what_is_committed() {
     assert_eq!(net.votes(1), [1], "D5: no vote for the child of what it did not vote for");
     net.execute(1, kept[0].tip());
     assert_eq!(net.votes(1), [1, 2]);
-    // G2, row 31: the losing fork is gone.
+    // G2, row 31: the losing fork is dropped.
     assert!(net.nodes[1].lane(OWNER).get(&lost[0].tip()).is_none());
 }
 
@@ -88,7 +88,7 @@ fn g5_a_flood_of_cars_fills_one_place_a_lane() {
         let mut net = Net::new(4, Config { cars_ahead: ahead, ..Config::default() });
         let start = Context::new(&net.committee).start(OWNER);
         for flood in 0..200u64 {
-            // Forks of every position, and orphans.
+            // Forks at every position, and orphans.
             let digest = corniche_types::B256::with_last_byte(u8::try_from(flood % 250).unwrap());
             let orphan = Tip { position: Position(flood % 9), digest, ..start };
             let parent = if flood % 3 == 0 { start } else { orphan };

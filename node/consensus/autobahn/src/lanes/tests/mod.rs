@@ -1,4 +1,4 @@
-//! The rules of the lanes, one at a time, on a network of lanes without slots.
+//! Tests of the lane rules, one at a time, on a network of lanes without slots.
 
 mod cars;
 mod fetching;
@@ -16,26 +16,26 @@ use std::collections::VecDeque;
 
 const OWNER: ValidatorIndex = ValidatorIndex(0);
 
-/// Lanes of all validators; messages arrive in the order they were sent, writes are done when they are asked for.
+/// Lanes of all validators. Messages arrive in sending order; writes complete at once.
 struct Net {
     config: Config,
     committee: Committee,
     verifier: AutobahnVerifier,
     nodes: Vec<Lanes>,
     queue: VecDeque<(usize, usize, Message)>,
-    /// Everything that was ever sent.
+    /// All sent messages.
     sent: Vec<(usize, usize, Message)>,
     writes: Vec<Vec<Write>>,
     accused: Vec<(usize, ValidatorIndex)>,
     requeued: Vec<Batch>,
-    /// Nodes that ask for a batch.
+    /// Nodes that request a batch.
     asking: Vec<usize>,
     deaf: Vec<usize>,
     now: TimestampMs,
 }
 
 impl Net {
-    /// Cars follow each other at once, unless the test is about that.
+    /// Cars follow each other without a pause, except in tests of the pause.
     fn new(size: usize, config: Config) -> Self {
         Self::paced(size, Config { car_interval_ms: 0, ..config })
     }
@@ -77,7 +77,7 @@ impl Net {
         })
     }
 
-    /// Power off and on; what was written is there.
+    /// Powers a node off and on; its writes survive.
     fn restart(&mut self, node: usize) {
         let executed = self.nodes[node].lanes.iter().map(Lane::executed).collect();
         let records = self.writes[node].iter().map(|write| match write {
@@ -117,7 +117,7 @@ impl Net {
         }
     }
 
-    /// All nodes are correct, and nobody may take them for anything else.
+    /// All nodes are correct, and the verifier must accept all their messages.
     fn send(&mut self, from: usize, to: usize, message: Message) {
         let fault = self.verifier.verify(index(from), &message.encode()).err();
         assert!(fault.is_none(), "{fault:?} in what {from} sends: {message:?}");
@@ -125,7 +125,7 @@ impl Net {
         self.queue.push_back((from, to, message));
     }
 
-    /// Delivers everything on its way.
+    /// Delivers all messages in transit.
     fn run(&mut self) {
         while let Some((from, to, message)) = self.queue.pop_front() {
             if !self.deaf.contains(&to) && !self.deaf.contains(&from) {
@@ -157,7 +157,7 @@ impl Net {
         });
     }
 
-    /// Hands a batch to whoever asked for one.
+    /// Passes a batch to a node that requested one.
     fn batch(&mut self, node: usize, text: &str) -> bool {
         let Some(place) = self.asking.iter().position(|asking| *asking == node) else { return false };
         self.asking.remove(place);
@@ -180,7 +180,7 @@ impl Net {
         self.act(node, |lanes, _| lanes.execute(&[tip]));
     }
 
-    /// A car of the owner's, who may sign what it likes.
+    /// A car of the owner, which may sign anything.
     fn car(&self, parent: Tip, text: &str, certificate: Option<Availability>) -> Arc<NamedCar> {
         let context = Context::new(&self.committee);
         let batch = text.as_bytes().to_vec().into();
@@ -196,7 +196,7 @@ impl Net {
         Availability { tip, proof: Proof { signers: shares.into_iter().map(|(signer, _)| signer).collect(), seal } }
     }
 
-    /// A certified chain of this length, the last car uncertified.
+    /// A certified chain of this length; the last car is uncertified.
     fn chain(&self, length: usize, text: &str, signers: &[usize]) -> Vec<Arc<NamedCar>> {
         let mut parent = Context::new(&self.committee).start(OWNER);
         let mut cars = Vec::new();
@@ -214,7 +214,7 @@ impl Net {
         self.act(node, |lanes, now| lanes.take_car(now, &car));
     }
 
-    /// Positions that this node voted for in the owner's lane, in the order in which the votes left.
+    /// Positions that this node voted for in the owner's lane, in sending order.
     fn votes(&self, node: usize) -> Vec<u64> {
         let vote = |(from, _, message): &(usize, usize, Message)| match message {
             Message::Held { tip, .. } if *from == node && tip.lane == OWNER => Some(tip.position.0),

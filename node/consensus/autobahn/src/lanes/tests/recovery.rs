@@ -8,7 +8,7 @@ fn r1_r3_after_a_power_cut_votes_and_cars_are_the_same() {
     net.batch(0, "certified");
     net.run();
     net.batch(0, "not certified");
-    net.queue.clear(); // Nobody gets it.
+    net.queue.clear(); // No node gets it.
     let own = net.nodes[0].own_tip().unwrap();
     net.restart(0);
     assert_eq!(net.nodes[0].own_tip(), Some(own));
@@ -55,7 +55,7 @@ fn r5_a_lost_own_lane_goes_on_above_what_others_remember() {
 
 #[test]
 fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
-    // Certificates are not signed by the owner: whoever gives its car back may keep that to itself.
+    // Certificates are not signed by the owner: a peer that returns its car may withhold them.
     for ahead in [1, 3] {
         let mut net = Net::new(4, Config { cars_ahead: ahead, ..Config::default() });
         for car in 0..4 + ahead {
@@ -76,7 +76,7 @@ fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
         net.act(0, |lanes, now| lanes.open_own(now));
         net.run();
         assert!(net.sent.is_empty() && !net.asking.contains(&0), "nothing that others would take for a fault");
-        // Somebody is honest.
+        // At least one peer is honest.
         net.act(0, |lanes, _| lanes.learn(&certificate));
         net.later(net.config.resend_ms);
         net.run();
@@ -91,7 +91,7 @@ fn r5_an_own_car_that_comes_back_bare_is_certified_all_the_same() {
 fn n5_a_vote_for_a_car_that_was_kept_before_is_remembered_too() {
     let mut net = Net::new(4, Config::default());
     let (one, other) = (net.chain(1, "a", &[]), net.chain(1, "b", &[]));
-    // It was fetched, so it is on disk without a vote, and the vote is a record of its own.
+    // It was fetched, so it is on disk without a vote, and the vote is a separate record.
     net.act(1, |lanes, now| lanes.fetch_body(now, one[0].tip(), index(2), Purpose(1)));
     net.act(1, |lanes, now| lanes.take_cars(now, index(2), one[0].tip(), &one));
     assert_eq!(net.votes(1), [1]);
