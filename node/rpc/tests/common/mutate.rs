@@ -1,6 +1,6 @@
-//! Bytes that are almost something: seeds of what is right, changed a little or much, the same for the same number.
+//! Mutated inputs: valid seeds with small or large changes, deterministic for each seed.
 
-/// splitmix64: enough for choices, and repeatable.
+/// splitmix64: good enough for choices, and reproducible.
 pub struct Random(u64);
 
 impl Random {
@@ -16,7 +16,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`, which is at least 1.
+    /// Number below `bound`, which is at least 1.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.draw() % bound as u64) as usize
     }
@@ -26,7 +26,8 @@ impl Random {
     }
 }
 
-/// A seed after one to six changes. `words` are put in or over what is there: what means something to the reader of these bytes.
+/// Applies one to six changes to a seed. `words` are inserted or overwrite bytes: tokens with a meaning for
+/// the parser.
 pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = random.of(seeds).clone();
     for _ in 0..=random.below(6) {
@@ -39,22 +40,22 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[
     let at = random.below(bytes.len() + 1);
     let until = (at + 1 + random.below(16)).min(bytes.len());
     match random.below(10) {
-        // Nothing is there to change at the very end, and of nothing.
+        // At the very end, or in an empty input, there is nothing to change.
         0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
         1 if at < bytes.len() => bytes[at] = random.draw() as u8,
-        // Lengths and counts are off by one more often than by anything else.
+        // Off-by-one errors in lengths and counts are the most common.
         2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(if random.below(2) == 0 { 1 } else { 255 }),
         3 => drop(bytes.drain(at..until)),
         4 => bytes.truncate(at),
         5 => drop(bytes.splice(at..at, random.of(words).iter().copied())),
         6 => drop(bytes.splice(at..until, random.of(words).iter().copied())),
-        // A piece of it, or much of it, once more.
+        // Repeats a piece, sometimes many times.
         7 => {
             let piece = bytes[at..until].to_vec();
             let times = if random.below(20) == 0 { 2_000 } else { 1 + random.below(3) };
             drop(bytes.splice(at..at, piece.repeat(times)));
         }
-        // The end of another.
+        // Appends the end of another seed.
         8 => {
             let other = random.of(seeds);
             let from = random.below(other.len() + 1);
