@@ -1,4 +1,4 @@
-//! The store from outside, one subject a file.
+//! Tests of the store's public interface, one topic per file.
 #![allow(clippy::unwrap_used)] // The exception for tests does not reach their helpers.
 
 mod crash;
