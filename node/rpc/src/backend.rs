@@ -176,7 +176,7 @@ pub trait DevChain: Send + Sync {
     /// Keys of the accounts whose transactions it signs.
     fn keys(&self) -> Vec<EthereumKey>;
 
-    /// Random id of this chain within this process. It changes with a restart and with [`DevOrder::Reset`].
+    /// Id of this chain in this process. It changes with a restart and with [`DevOrder::Reset`].
     fn instance(&self) -> B256;
 
     /// True if every transaction produces a block immediately.
