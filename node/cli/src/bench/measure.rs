@@ -64,7 +64,7 @@ pub struct Parallel {
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     pub wall: Duration,
-    /// Of all threads of this process.
+    /// CPU time of all threads of this process.
     pub cpu: Duration,
 }
 
