@@ -193,7 +193,8 @@ impl Driver {
                 continue;
             }
             self.shared.counters.general.dials.one();
-            // A connection that is still closing does not count as one, hence the condition. A new port each time: reusing the listening port makes two nodes that dial each other at once collide in TCP.
+            // With this condition, a connection that is still closing does not prevent the dial. A new port for each dial:
+            // with the listening port, two nodes that dial each other at the same time would collide in TCP.
             let options = DialOpts::peer_id(peer.to_peer_id())
                 .condition(PeerCondition::NotDialing)
                 .addresses(addresses)

@@ -75,7 +75,7 @@ pub enum Output {
         reply: u64,
         result: Result<B256, Refusal>,
     },
-    /// A development command is done. `Ok`: hash of the last block that it made, if any, now appended; for
+    /// A command of [`Input::Dev`] is done. `Ok`: hash of the last block that it made, if any, now appended; for
     /// [`DevOrder::Drop`] a transaction that left the pool, if any. `Err`: the reason why nothing was done.
     Obeyed {
         reply: u64,

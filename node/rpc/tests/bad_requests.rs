@@ -1,5 +1,5 @@
 //! Forty bad requests, with code, message and data of each error. Clients match these texts.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

@@ -3,7 +3,7 @@
 //!
 //! CI runs a few thousand cases with fixed seeds, `make soak` more: `CORNICHE_CASES` of each, starting at
 //! `CORNICHE_SEED`. A failure prints its seed; `CORNICHE_SEED=… CORNICHE_CASES=1` repeats that case alone.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Limits on clients, and the errors when they are exceeded.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

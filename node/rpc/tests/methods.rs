@@ -1,5 +1,5 @@
 //! Every method responds, in the shape of Ethereum's OpenRPC document.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! States of old blocks on disk: every method that reads states can read them.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

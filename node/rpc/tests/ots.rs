@@ -1,5 +1,5 @@
 //! `ots_*` methods, in the format of Otterscan's documentation.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

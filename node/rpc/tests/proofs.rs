@@ -1,5 +1,5 @@
 //! `eth_getProof`: a client with a header can verify values of the state.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Shares of one address. Clients use different loopback addresses, which are limited here.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! `eth_simulateV1`: blocks of calls, each on the state after the one before.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

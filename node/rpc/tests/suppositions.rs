@@ -1,5 +1,5 @@
 //! Calls with block overrides, and access lists.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! `debug_trace*`: traces of re-executed transactions and of calls, in the format of geth's tracers.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  claim ─▶ safety log ─▶ block log ─▶ checkpoint ─▶ replay above it ─▶ state, tree, window
-//!                                          └─ anything wrong: throw it away, replay from genesis
+//!                                          └─ on any error: discard it, replay from genesis
 //! ```
 
 use crate::checkpoint::{self, CertificateAt, Meta};

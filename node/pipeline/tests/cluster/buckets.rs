@@ -352,7 +352,7 @@ fn p99(taken: &[u64]) -> u64 {
 }
 
 /// The limit is four times the calm latency; until silent proposers are known, they cost a short turn each.
-#[allow(clippy::print_stdout)] // the figures
+#[allow(clippy::print_stdout)] // prints the figures
 pub fn silent_proposers_cost_users_little(engine: EngineKind) {
     for validators in [4, 7] {
         let mut cluster = Cluster::with_coin(engine, &[], &Disk::default(), genesis(validators), 1);
@@ -415,7 +415,7 @@ pub fn a_validator_that_withholds_copies_makes_nobody_silent(engine: EngineKind)
 
 /// Latency from submission to execution at the receiving validator, under a light load of many users; with
 /// buckets, and with every validator proposing what it receives.
-#[allow(clippy::print_stdout)] // what it is run for
+#[allow(clippy::print_stdout)] // prints the figures
 pub fn latency(chain: Chain) {
     let measure = |without_buckets: bool| {
         let mut cluster = started_on(chain, &Disk { without_buckets, ..Disk::default() });

@@ -32,7 +32,7 @@ macro_rules! with_every_coin {
     ($($scenario:ident)*) => {
         under_every_engine! { $($scenario)* }
 
-        $(#[allow(clippy::print_stdout)] // which seed a failure is of
+        $(#[allow(clippy::print_stdout)] // prints the seed of a failure
         fn $scenario(engine: EngineKind) {
             for coin in engine.coins() {
                 println!("coin {coin}");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 type Parts = syn::punctuated::Punctuated<syn::Meta, syn::Token![,]>;
 
-/// True if something is compiled into a module.
+/// Result of a condition: whether something is compiled into a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holds {
     Yes,
