@@ -1,22 +1,23 @@
-//! A batch's bytes: a version byte, then each transaction behind its length (4 bytes, little endian). An empty batch is no
-//! bytes at all.
+//! Encoding of a batch: a version byte, then each transaction with its length in front (4 bytes, little
+//! endian). An empty batch has no bytes.
 //!
-//! Everyone must read an ordered batch the same way, whatever its proposer put into it, so decoding never fails: bytes that
-//! are not a batch are one transaction that will not decode, and will be skipped as such. A transaction is never shorter
-//! than [`MIN_TRANSACTION_BYTES`], so a batch cannot hold more entries than its size accounts for.
+//! All validators must decode an ordered batch identically, whatever its proposer put into it. So decoding
+//! never fails: malformed bytes count as one transaction that cannot be decoded, which is then skipped. An
+//! encoded transaction has at least [`MIN_TRANSACTION_BYTES`], so the number of entries is bounded by the
+//! batch's size.
 
 use corniche_types::Bytes;
 
-/// No signed transaction is shorter; an entry that is makes the batch malformed.
+/// Minimum size of a signed transaction; a shorter entry makes the batch malformed.
 pub const MIN_TRANSACTION_BYTES: usize = 64;
-/// What each transaction adds to the batch besides itself.
+/// Bytes that each transaction adds to the batch besides itself.
 pub const ENTRY_OVERHEAD: usize = 4;
-/// What a batch that is not empty begins with.
+/// Bytes at the start of a nonempty batch.
 pub const BATCH_OVERHEAD: usize = 1;
 
 const VERSION: u8 = 1;
 
-/// A transaction that no batch can carry: whoever decoded it would read something else.
+/// Transaction that a batch cannot contain, because it would be decoded differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("transaction {index} of the batch has {bytes} bytes, fewer than {MIN_TRANSACTION_BYTES} or more than a length can say")]
 pub struct Unfit {
@@ -24,7 +25,11 @@ pub struct Unfit {
     pub bytes: usize,
 }
 
-/// Encodes transactions in order, each of [`MIN_TRANSACTION_BYTES`] at least.
+/// Encodes transactions in order.
+///
+/// # Errors
+///
+/// A transaction is shorter than [`MIN_TRANSACTION_BYTES`].
 pub fn encode(transactions: &[Bytes]) -> Result<Bytes, Unfit> {
     if transactions.is_empty() {
         return Ok(Bytes::new());
@@ -40,7 +45,7 @@ pub fn encode(transactions: &[Bytes]) -> Result<Bytes, Unfit> {
     Ok(out.into())
 }
 
-/// The transactions of a batch, sharing its memory; one entry with the whole bytes when they are not a batch.
+/// Decodes a batch; the transactions share its memory. Malformed bytes give one entry with all of them.
 pub fn decode(bytes: &Bytes) -> Vec<Bytes> {
     if bytes.is_empty() {
         return Vec::new();

@@ -1,49 +1,53 @@
-//! Request buckets: which validator proposes whose transactions (Mir-BFT §5.2 and rows 2, 4 and 8 of its checklist, without
-//! its engine).
+//! Request buckets: which validator proposes a sender's transactions (Mir-BFT §5.2 and rows 2, 4 and 8 of its
+//! checklist, without its engine).
 //!
-//! All of a sender's transactions are in one bucket, so that its nonces stay in order, and a bucket has one owner: the
-//! validator in place 0 of the sender's order. Every validator computes the same order from the chain. It changes with the
-//! rotation, so nobody owns a sender for long; and a validator that holds a transaction which its owner does not get
-//! ordered takes over after a turn, so nobody can keep one out at all. A turn lasts [`TURN_MS`], or less where the node
-//! measured that transactions are ordered faster ([`Pool::set_turn`](crate::Pool::set_turn)).
+//! All transactions of a sender are in one bucket, so that its nonces stay in order. A bucket has one owner:
+//! the validator at place 0 of the sender's order. Every validator computes the same order from the chain.
+//! The order changes with the rotation, so no validator owns a sender for long. If the owner does not get a
+//! transaction ordered, other validators that hold it take over after a turn, so no validator can censor it.
+//! A turn lasts [`TURN_MS`], or less if the node measured that ordering is faster
+//! ([`Pool::set_turn`](crate::Pool::set_turn)).
 //!
-//! Validators see the first block of a rotation at different times, so the rotation begins later, at a time that this block
-//! names ([`Rotation::begins`]). What is left is the difference of their clocks and the delay of a message. Within [`EDGE_MS`]
-//! of the beginning a validator finds out from its places in both orders by which of them it was sent a transaction: the
-//! first two of an order get it at once. Where it is owner by one and second by the other, it gives the other owner
-//! [`EDGE_MS`], or a turn if the rotation began after the transaction came.
+//! Validators see the first block of a rotation at different times. So the rotation begins later, at a time
+//! derived from this block ([`Rotation::begins`]). Differences of the clocks and message delays remain.
+//! Within [`EDGE_MS`] of the beginning, a validator uses its places in both orders to find out by which of
+//! them it was sent a transaction: the first two of an order get it at once. If it is owner in one order and
+//! second in the other, it gives the other owner [`EDGE_MS`], or a turn if the rotation began after the
+//! transaction arrived.
 //!
-//! The bucket is of the sender and not of the transaction: what a transaction contains cannot steer it, and an address made
-//! to fall to one validator falls to another one in the next rotation.
+//! The bucket depends on the sender, not on the transaction, so the content of a transaction cannot influence
+//! it. An address generated to belong to one validator belongs to another in the next rotation.
 
 use corniche_types::{Address, B256, Header, TimestampMs, keccak256};
 
-/// How long a validator in place `p` lets those before it try, for each of them, at most.
+/// Maximum length of a turn in ms: the time that a validator at place `p` gives each validator before it.
 pub const TURN_MS: u64 = 2_000;
-/// And at least, however fast the network is.
+/// Minimum length of a turn in ms, however fast the network is.
 pub const MIN_TURN_MS: u64 = 300;
-/// What waits so many turns, with whatever of its sender executed meanwhile, anybody proposes who has it.
+/// Number of turns after which any validator that has a transaction proposes it, even if others of its sender
+/// were executed meanwhile.
 pub(crate) const MOST_TURNS: u64 = 4;
-/// A rotation lasts so long on the clock of the chain.
+/// Length of a rotation in seconds of chain time.
 pub const ROTATION_SECONDS: u64 = 30;
-/// Transactions that come within so long of a rotation may have been sent to either owner. The one that is in doubt waits for
-/// the other one as long.
+/// Transactions that arrive within this time of a rotation may have been sent to either owner. The owner in
+/// doubt waits this long for the other one.
 pub const EDGE_MS: u64 = 500;
-/// A rotation begins this long after the time of its first block: long enough for all validators to have executed the block.
+/// Delay of a rotation after the time of its first block, so that all validators have executed that block.
 pub const ROTATION_LEAD_MS: u64 = 2_000;
 
-/// Who owns whom, until the next rotation.
+/// Assignment of senders to validators, until the next rotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     number: u64,
-    /// Randomness of the first block of this rotation: nobody knows it before that block.
+    /// Randomness of the first block of this rotation: unknown before that block.
     seed: B256,
 }
 
 impl Rotation {
-    /// The rotation after the newest of these headers, which go back in height without a gap; as many as share a rotation
-    /// are taken. Without any it is the one of an empty chain. With too few of them (a chain that is not kept so far back)
-    /// this node has an order of its own until the next rotation.
+    /// Rotation after the newest of these headers, which descend in height without a gap. Reads only the
+    /// headers of that rotation. Without headers it is the rotation of an empty chain. If the headers do not
+    /// go back far enough, because the chain is pruned, this node has a different order until the next
+    /// rotation.
     pub fn of_chain(newest_first: impl IntoIterator<Item = Header>) -> Self {
         let mut headers = newest_first.into_iter();
         let Some(newest) = headers.next() else { return Self::default() };
@@ -51,13 +55,13 @@ impl Rotation {
         headers.map(|header| Self::of(&header)).take_while(|older| older.number == newest.number).last().unwrap_or(newest)
     }
 
-    /// The rotation after a further block; `None` when it is still this one.
+    /// Rotation after a further block; `None` if it does not change.
     pub fn next(&self, header: &Header) -> Option<Self> {
         Some(Self::of(header)).filter(|next| next.number != self.number)
     }
 
-    /// When the rotation that this block is the first of begins, for a node that executes it now. No node waits for longer than
-    /// the lead, whatever its clock or the chain's shows.
+    /// Time at which the rotation with this first block begins, for a node that executes it now. No node
+    /// waits longer than the lead, whatever its clock or the chain's time.
     pub fn begins(first: &Header, now: TimestampMs) -> TimestampMs {
         let time = first.timestamp.saturating_mul(1_000).min(now.0);
         TimestampMs(time.saturating_add(ROTATION_LEAD_MS))
@@ -67,8 +71,8 @@ impl Rotation {
         Self { number: header.timestamp / ROTATION_SECONDS, seed: header.mix_hash }
     }
 
-    /// Where the order of this sender begins among so many validators: bucket = H(sender ‖ seed). The others follow by index,
-    /// the first after the last.
+    /// Index of the owner among this number of validators: H(sender ‖ seed) modulo the number. The others
+    /// follow by index, and the first follows the last.
     pub fn owner(&self, sender: &Address, validators: usize) -> usize {
         let hash = keccak256([sender.as_slice(), self.seed.as_slice()].concat());
         let [a, b, c, d, e, f, g, h, ..] = hash.0;
@@ -77,26 +81,28 @@ impl Rotation {
     }
 }
 
-/// What this node has to do with a transaction.
+/// Responsibility of this node for a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Its place in the sender's order; 0 owns. `None`: this node proposes nothing.
+    /// Its place in the sender's order; the owner has 0. `None`: this node proposes nothing.
     pub place: Option<u32>,
-    /// It was given to this node by a user, or by a node outside the committee: this node sees to it that somebody proposes
-    /// it.
+    /// A user, or a node outside the committee, submitted it to this node: this node makes sure that some
+    /// validator proposes it.
     pub ours: bool,
-    /// Another node had it before, and passed it on when the turn of this one was near; for what a user gives this node, it
-    /// waits for all that are before it.
+    /// Another node had it before, and forwarded it when this node's turn was near. For users' transactions
+    /// this node waits for all validators before it.
     pub passed_on: bool,
-    /// It is second, and was the owner before the rotation began a moment ago: it gives the owner [`EDGE_MS`].
+    /// This node is second, and was the owner until the rotation a moment ago: it gives the new owner
+    /// [`EDGE_MS`].
     pub disputed: bool,
 }
 
 impl Standing {
-    /// Of a node that proposes whatever it is given.
+    /// Standing at a node that proposes every transaction it receives.
     pub const ALONE: Self = Self { place: Some(0), ours: false, passed_on: false, disputed: false };
 
-    /// When a transaction may be proposed here that could have been since then, with turns of so many ms; `None`: never.
+    /// Time at which a transaction may be proposed here. It was proposable since `since`, and turns have
+    /// `turn` ms. `None`: never.
     pub(crate) fn due(self, since: TimestampMs, turn: u64) -> Option<TimestampMs> {
         let wait = match self.place? {
             0 => 0,
@@ -107,16 +113,17 @@ impl Standing {
         Some(TimestampMs(since.0.saturating_add(wait)))
     }
 
-    /// Corrects the place for a transaction that a node may have sent by the last rotation, by which this node owns it.
+    /// Corrects the place for a transaction that may have been sent according to the previous rotation, in
+    /// which this node owns it.
     pub fn at_edge(self) -> Self {
         match self.place {
             Some(1) => Self { disputed: true, ..self },
-            // Neither owner nor second by the new one: it was sent by the last.
+            // Neither owner nor second in the new order, so it was sent by the old one.
             place => Self { place: place.map(|_| 0), ..self },
         }
     }
 
-    /// Known by both ways.
+    /// Combines two standings of a transaction that arrived twice.
     pub(crate) fn and(self, other: Self) -> Self {
         let place = match (self.place, other.place) {
             (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,4 +1,4 @@
-//! What becomes of transactions that leave the pool without being executed.
+//! Events of transactions that leave the pool without being executed.
 
 use crate::Refusal;
 use corniche_types::B256;
@@ -18,7 +18,7 @@ impl Event {
     }
 }
 
-/// Why a transaction was dropped.
+/// Reason why a transaction was dropped.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DropReason {
     #[error("another transaction with nonce {nonce} was executed")]
@@ -37,7 +37,7 @@ pub enum DropReason {
     Lost,
     #[error("dropped as somebody asked")]
     Asked,
-    /// It came back from a block and could not be taken again.
+    /// A block returned it, and the pool refused it.
     #[error(transparent)]
     Refused(Refusal),
 }

@@ -1,21 +1,23 @@
-//! Admission: the only place that says no to users, and the pool of those who were told yes.
+//! Admission: checks users' transactions, and holds the accepted ones in the pool.
 //!
 //! ```text
 //! raw bytes ─check─▶ VerifiedTransaction ─admit─▶ Pool ─cut─▶ batch ─▶ engine ─▶ … ─▶ on_block
 //!               │                          │       ▲ │                  │                 │
 //!               ╰──────── Refusal ─────────╯       │ ╰─ Event           ╰─ requeue        ╰─ executed leave, returned wait again
 //! ```
-//! - [`check`] and [`Pool::admit`] refuse with a typed [`Refusal`] whose words are geth's, because wallets match them.
-//! - The [`Pool`] holds each sender's transactions by nonce. Those whose nonces continue the account's are *ready*, the others
-//!   wait behind a gap (*queued*).
-//! - [`Pool::cut`] fills a [`batch`] in the order of tip, then arrival, each sender's in nonce order. What was cut is *in
-//!   flight* until a block executed it, returned it, or [`Pool::requeue`] gave it back; it is not cut twice meanwhile.
+//! - [`check`] and [`Pool::admit`] refuse with a typed [`Refusal`] with geth's texts, because wallets match
+//!   them.
+//! - The [`Pool`] holds each sender's transactions by nonce. Those that continue the account's nonce are
+//!   *ready*; those behind a gap are *queued*.
+//! - [`Pool::cut`] fills a [`batch`] by tip, then arrival, and in nonce order per sender. Cut transactions
+//!   are *in flight* until a block executes or returns them, or [`Pool::requeue`] gives them back. They are
+//!   not cut again meanwhile.
+//! - The pool proposes a transaction only if its [`Standing`] allows it: each sender has an owner
+//!   ([`Rotation`]), and the other validators keep copies in case the owner fails.
 //!
-//! - What it is given it proposes only where that is its [`Standing`]: a sender has an owner ([`Rotation`]), and the others
-//!   keep copies in case nothing comes of it.
-//!
-//! What always holds: the pool is a function of the calls made to it (no clock, no hash order); its size in transactions,
-//! bytes, per sender and in nonces ahead is bounded; whatever leaves without being executed is named by an [`Event`].
+//! Invariants: the pool is a function of the calls to it (no clock, no hash order). Its size is bounded:
+//! number of transactions, bytes, transactions per sender, and nonces ahead. Every transaction that leaves
+//! without being executed has an [`Event`].
 
 pub mod batch;
 mod buckets;
@@ -35,12 +37,12 @@ pub use refusal::Refusal;
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{B256, Bytes, Transaction};
 
-/// Decodes a transaction and checks its signature: what needs neither a pool nor a state, and may run on any thread.
+/// Decodes a transaction and verifies its signature. Needs neither pool nor state, and may run on any thread.
 pub fn check(raw: Bytes, chain_id: u64) -> Result<VerifiedTransaction, Refusal> {
     check_once(raw, chain_id, |_| None)
 }
 
-/// The same where transactions checked before are at hand; see [`VerifiedTransaction::verify_once`].
+/// Like [`check`], but reuses earlier verifications; see [`VerifiedTransaction::verify_once`].
 pub fn check_once(
     raw: Bytes,
     chain_id: u64,

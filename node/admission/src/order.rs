@@ -1,4 +1,4 @@
-//! Who goes first: into a batch, and out of a full pool.
+//! Orders of cutting batches and of evicting from a full pool.
 
 use crate::{batch, sender::Entry};
 use corniche_types::{Address, Bytes, U256};
@@ -7,8 +7,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Order of cutting: what this node owns before what it takes over from others, which they may be proposing as well; then the
-/// highest tip, then the earliest arrival.
+/// Order of cutting: first transactions that this node owns, then those taken over from others, which may be
+/// proposing them as well. Within these by highest tip, then by earliest arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CutKey {
     pub taken_over: bool,
@@ -19,7 +19,7 @@ pub(crate) struct CutKey {
 }
 
 impl CutKey {
-    /// `None` when the transaction does not pay the base fee.
+    /// `None` if the transaction does not pay the base fee.
     pub fn of(sender: Address, entry: &Entry, base_fee: u64) -> Option<Self> {
         let tip = Reverse(entry.tip(base_fee)?);
         let taken_over = entry.standing.place != Some(0);
@@ -27,14 +27,14 @@ impl CutKey {
     }
 }
 
-/// How much a transaction is worth keeping: queued before ready, underpriced before priced, cheap before dear.
+/// Value of a transaction to the pool, lowest first: queued, then underpriced, then by tip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Worth {
     pub ready: bool,
     pub tip: Option<u128>,
 }
 
-/// Order of eviction: least worth, then latest arrival.
+/// Order of eviction: lowest value, then latest arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EvictKey {
     pub worth: Worth,
@@ -42,17 +42,17 @@ pub(crate) struct EvictKey {
     pub sender: Address,
 }
 
-/// One batch in the making.
+/// Batch being filled.
 pub(crate) struct Cutting {
-    /// What an empty batch holds.
+    /// Bytes that an empty batch has room for.
     pub bytes: usize,
     pub gas: u64,
     pub bytes_left: usize,
     pub gas_left: u64,
     pub raw: Vec<Bytes>,
-    /// What each sender looked at can still spend, its transactions in flight taken off.
+    /// Remaining balance of each sender seen so far, without the cost of its transactions in flight.
     pub spendable: BTreeMap<Address, U256>,
-    /// Next ones of senders that have some in the batch already.
+    /// Next transactions of senders that are in the batch already.
     pub followers: BTreeSet<CutKey>,
     pub misfits: usize,
 }

@@ -1,5 +1,5 @@
-//! The pool: who waits, in which order they go, and who leaves when there is no room. What it is asked is answered here; how
-//! transactions come in, go out in batches and are kept up with the state is in the modules below.
+//! Pool of transactions: contents, order, and eviction. This file has the public methods; adding
+//! transactions, cutting batches and following the state are in the submodules.
 
 mod cutting;
 mod keeping;
@@ -19,25 +19,25 @@ use corniche_state::StateView;
 use corniche_types::{Address, B256, Genesis, TimestampMs, keccak256};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Senders whose account is looked at again with every block, besides the ones the block names.
+/// Number of senders whose account is checked again with every block, besides those in the block.
 const SWEEP_PER_BLOCK: usize = 64;
-/// Without blocks, one sender is looked at again with every so many admissions.
+/// Number of admissions after which one more sender is checked again; keeps the pool current without blocks.
 const ADMISSIONS_PER_SWEEP: u64 = 16;
-/// Memory of a pooled transaction besides its bytes, roughly.
+/// Approximate memory of a pooled transaction besides its bytes.
 const ENTRY_BYTES: usize = 1024;
 
-/// The pool's bounds. Local matters, but for the gas limit.
+/// Limits of the pool. All but the gas limit are local settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Most gas one transaction may declare: what fits into a batch.
+    /// Maximum gas that one transaction may declare: the gas limit of a batch.
     pub gas_limit: u64,
     pub max_transactions: usize,
-    /// Sum of raw bytes and about 1 KiB for each transaction.
+    /// Maximum of the raw bytes plus about 1 KiB per transaction.
     pub max_bytes: usize,
     pub max_per_sender: usize,
-    /// How far a nonce may be ahead of the account's.
+    /// Maximum distance of a nonce from the account's.
     pub max_nonces_ahead: u64,
-    /// A transaction behind a gap leaves after this long, when next looked at.
+    /// Time after which a transaction behind a gap leaves, at its sender's next check.
     pub queued_lifetime_ms: u64,
 }
 
@@ -54,7 +54,7 @@ impl PoolConfig {
     }
 }
 
-/// What the indices hold about a sender, to be taken out before anything about it changes.
+/// Index entries of a sender, to be removed before anything about it changes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Indexed {
     cut: Option<CutKey>,
@@ -67,29 +67,30 @@ struct Indexed {
 /// See the crate documentation.
 pub struct Pool {
     config: PoolConfig,
-    /// Never holds an empty queue between calls.
+    /// Contains no empty queue between calls.
     senders: BTreeMap<Address, SenderQueue>,
     by_hash: BTreeMap<B256, (Address, u64)>,
     indexed: BTreeMap<Address, Indexed>,
-    /// The next waiting transaction of each sender that has a ready one that pays the base fee and may be proposed here.
+    /// Next waiting transaction of each sender, if it is ready, pays the base fee and may be proposed here.
     cut_order: BTreeSet<CutKey>,
-    /// Senders whose next transaction others are to propose first, by when this node may.
+    /// Senders whose next transaction others should propose first, by the time at which this node may.
     held: BTreeSet<(TimestampMs, Address)>,
-    /// Senders of whom another validator is told when the time has come.
+    /// Senders whose transactions go to a further validator, by the time when they do.
     turns: BTreeSet<(TimestampMs, Address)>,
-    /// The last transaction of each sender, unless it is in flight.
+    /// Last transaction of each sender, unless it is in flight.
     evict_order: BTreeSet<EvictKey>,
-    /// Senders whose next transaction is not covered while others are in flight; looked at again with the next block.
+    /// Senders whose balance does not cover their next transaction while others are in flight; checked again
+    /// with the next block.
     parked: BTreeSet<Address>,
     bytes: usize,
     ready: usize,
     base_fee: u64,
-    /// Blocks seen; the measure of how long something is in flight.
+    /// Number of blocks so far; measures how long a transaction is in flight.
     blocks: u64,
     now: TimestampMs,
     turn_ms: u64,
     next_arrival: u64,
-    /// The last sender that a sweep looked at.
+    /// Sender where the last sweep ended.
     sweep_cursor: Address,
     events: VecDeque<Event>,
 }
@@ -118,7 +119,7 @@ impl Pool {
         }
     }
 
-    /// Takes a transaction that is to be proposed here at once, or says why not.
+    /// Adds a transaction that may be proposed here at once.
     pub fn admit(
         &mut self,
         transaction: VerifiedTransaction,
@@ -129,7 +130,8 @@ impl Pool {
         self.admit_as(transaction, Standing::ALONE, view, base_fee, now)
     }
 
-    /// Takes a transaction with which this node has that to do, or says why not. Of one that it has, it learns the standing.
+    /// Adds a transaction with this standing. If it is already pooled, updates its standing and returns
+    /// `AlreadyKnown`.
     pub fn admit_as(
         &mut self,
         transaction: VerifiedTransaction,
@@ -154,14 +156,15 @@ impl Pool {
         self.insert(transaction, standing, view)
     }
 
-    /// Fills a batch with at most this many bytes and this much declared gas; `None` when nothing is ready.
+    /// Fills a batch with at most this many bytes and this much declared gas; `None` if nothing is ready.
     pub fn cut(&mut self, bytes: u32, gas: u64, view: &dyn StateView, base_fee: u64) -> Option<Batch> {
         self.set_base_fee(base_fee);
         let mut cutting = Cutting::new(bytes, gas);
         while let Some(key) = self.next_to_cut(&mut cutting) {
             let is_current = cutting.spendable.contains_key(&key.sender);
             if !is_current {
-                // The queue may be older than the state: bring it up to date, and it takes its place in the order again.
+                // The queue may be older than the state: update it, which puts the sender back into the
+                // order.
                 let account = view.account(&key.sender).unwrap_or_default();
                 self.refresh(key.sender, &account);
                 self.reindex(key.sender);
@@ -178,7 +181,7 @@ impl Pool {
         (!cutting.raw.is_empty()).then_some(Batch { bytes })
     }
 
-    /// A batch will never be ordered: its transactions wait again, in the place they had.
+    /// Returns the transactions of a batch that will never be ordered to their place in the pool.
     pub fn requeue(&mut self, batch: Batch) {
         for raw in batch::decode(&batch.bytes) {
             if let Some((sender, nonce)) = self.by_hash.get(&keccak256(&raw)).copied() {
@@ -188,7 +191,7 @@ impl Pool {
         }
     }
 
-    /// Nothing that was cut so far will be ordered as far as we know: the engine that had it is gone.
+    /// Returns all transactions in flight to the pool: their engine no longer exists.
     pub fn requeue_all(&mut self) {
         let senders: Vec<Address> = self.senders.keys().copied().collect();
         for sender in senders {
@@ -199,8 +202,9 @@ impl Pool {
         }
     }
 
-    /// A block is visible: `view` is the state after it, `executed` the hashes of its transactions and who sent them,
-    /// `returned` what it skipped of our own batches and may become valid.
+    /// Updates the pool after a visible block. `view` is the state after it. `executed` has the hashes and
+    /// senders of its transactions. `returned` has skipped transactions of our own batches that may become
+    /// valid.
     pub fn on_block(
         &mut self,
         view: &dyn StateView,
@@ -215,7 +219,7 @@ impl Pool {
             if let Some((sender, nonce)) = self.by_hash.get(hash).copied() {
                 self.remove(sender, nonce);
             }
-            // What is here of the sender may follow on something that never was.
+            // Pooled transactions may now be ready, even if this one was never pooled here.
             if self.senders.contains_key(sender) {
                 touched.insert(*sender);
             }
@@ -236,7 +240,7 @@ impl Pool {
         self.sweep(SWEEP_PER_BLOCK, view);
     }
 
-    /// The nonce that the next transaction of `address` should have, ready ones counted.
+    /// Next nonce of `address`, with ready transactions counted.
     pub fn pending_nonce(&self, address: &Address, view: &dyn StateView) -> u64 {
         let nonce = view.account(address).unwrap_or_default().nonce;
         let Some(queue) = self.senders.get(address) else { return nonce };
@@ -248,17 +252,17 @@ impl Pool {
         Some(&self.senders.get(sender)?.entries().get(nonce)?.transaction)
     }
 
-    /// Transactions whose nonces continue their account's, those in flight included.
+    /// Number of transactions that continue their account's nonce, including those in flight.
     pub fn ready_len(&self) -> usize {
         self.ready
     }
 
-    /// Transactions behind a gap.
+    /// Number of transactions behind a gap.
     pub fn queued_len(&self) -> usize {
         self.by_hash.len() - self.ready
     }
 
-    /// What left the pool since the last call without being executed.
+    /// Events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.events.drain(..).collect()
     }
@@ -276,7 +280,7 @@ fn entry_bytes(transaction: &VerifiedTransaction) -> usize {
 
 #[cfg(test)]
 impl Pool {
-    /// Everything kept twice says the same twice, and every bound holds.
+    /// Checks that all indices agree and that all limits hold.
     pub(crate) fn assert_consistent(&mut self) {
         let (indexed, cut, evict) = (self.indexed.len(), self.cut_order.clone(), self.evict_order.clone());
         let (ready, parked, times) = (self.ready, self.parked.clone(), (self.held.clone(), self.turns.clone()));
@@ -304,7 +308,7 @@ impl Pool {
         assert_eq!((&self.held, &self.turns), (&times.0, &times.1), "a time was stale");
     }
 
-    /// Transactions that are cut and not yet back.
+    /// Transactions in flight.
     pub(crate) fn in_flight(&self) -> Vec<&VerifiedTransaction> {
         let entries = self.senders.values().flat_map(|queue| queue.entries().values());
         entries.filter(|entry| !entry.waits()).map(|entry| &entry.transaction).collect()

@@ -1,9 +1,10 @@
-//! Every way to say no to a user, in one table.
+//! Table of all refusals.
 
 use corniche_crypto::SignatureError;
 use corniche_types::{Address, B256, DecodeError, U256};
 
-/// Why a transaction does not enter the pool. The words are geth's where geth has them, because wallets match them.
+/// Reason why a transaction does not enter the pool. The texts are geth's where geth has them, because
+/// wallets match them.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Refusal {
     // ---- never valid ----
@@ -11,18 +12,19 @@ pub enum Refusal {
     Decode(#[from] DecodeError),
     #[error(transparent)]
     Signature(#[from] SignatureError),
-    /// Nobody signs by chance what is so short, but anybody can make it: `r` and `s` are chosen, and the sender follows. In a batch it
-    /// would not be told from damage, and take all others in it along.
+    /// Shorter than any signature made with a key: such a transaction is made by choosing `r` and `s`, and
+    /// the sender follows from them. In a batch it would look like damage, and all other transactions of the
+    /// batch would be lost.
     #[error("transaction too short: {bytes} bytes, at least {least}")]
     TooShort { bytes: usize, least: usize },
     #[error("intrinsic gas too low: gas {gas}, minimum needed {needed}")]
     IntrinsicGas { gas: u64, needed: u64 },
-    /// More gas than a proposer's batch may declare, which is at most a block's.
+    /// Above the gas limit of a proposer's batch, which is at most a block's.
     #[error("exceeds block gas limit: transaction gas {gas}, limit {limit}")]
     GasLimit { gas: u64, limit: u64 },
     #[error("max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {tip}, maxFeePerGas: {max_fee}")]
     TipAboveFee { tip: u128, max_fee: u128 },
-    /// EIP-3860 with our number.
+    /// EIP-3860, with this chain's limit.
     #[error("max initcode size exceeded: code size {size}, limit {limit}")]
     InitCodeSize { size: usize, limit: usize },
     /// EIP-2681.
@@ -40,7 +42,7 @@ pub enum Refusal {
     NonceTooLow { next: u64, nonce: u64 },
     #[error("already known")]
     AlreadyKnown { hash: B256 },
-    /// A replacement needs both fees raised by a tenth.
+    /// A replacement must raise both fees by a tenth.
     #[error("replacement transaction underpriced: needs maxFeePerGas {needed_max_fee} and maxPriorityFeePerGas {needed_tip}")]
     ReplacementUnderpriced { needed_max_fee: u128, needed_tip: u128 },
     #[error("transaction with nonce {nonce} is being ordered already and cannot be replaced")]
@@ -55,13 +57,13 @@ pub enum Refusal {
     NonceTooHigh { next: u64, nonce: u64, limit: u64 },
     #[error("account limit exceeded: {limit} transactions of one sender")]
     AccountLimit { limit: usize },
-    /// Full of transactions that pay at least as much.
+    /// The pool is full of transactions that pay at least as much.
     #[error("txpool is full: transaction underpriced")]
     PoolFull,
 }
 
 impl Refusal {
-    /// Whether the same bytes may be taken later.
+    /// True if the same bytes may be accepted later.
     pub fn may_become_valid(&self) -> bool {
         matches!(
             self,

@@ -9,24 +9,23 @@ use corniche_state::Account;
 use corniche_types::{TimestampMs, U256, ValidatorIndex};
 use std::{cell::Cell, cmp::Ordering, collections::BTreeMap};
 
-/// A pooled transaction.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub transaction: VerifiedTransaction,
-    /// Position in the order of arrival; survives being requeued.
+    /// Position in the order of arrival; kept when it is requeued.
     pub arrival: u64,
     pub arrived_at: TimestampMs,
-    /// What this node has to do with it.
+    /// Responsibility of this node for it.
     pub standing: Standing,
-    /// Validators that this node sent it to when it came.
+    /// Validators to which this node sent it on arrival.
     pub asked: Vec<ValidatorIndex>,
-    /// When it was cut: since when it could have been proposed.
+    /// If it was cut: the time since when it was proposable.
     pub cut_after: Option<TimestampMs>,
     /// Gas limit × max fee + value.
     pub cost: U256,
-    /// The count of blocks when it was cut into a batch; `None` while it waits.
+    /// Number of blocks when it was cut into a batch; `None` while it waits.
     pub in_flight_since: Option<u64>,
-    /// How many times its batch was given up for lost.
+    /// Number of its batches that counted as lost.
     pub lost: u32,
 }
 
@@ -35,7 +34,7 @@ impl Entry {
         self.in_flight_since.is_none()
     }
 
-    /// What a proposer gets per gas; `None` when the transaction does not even pay the base fee.
+    /// Tip per gas for the proposer; `None` if the transaction does not pay the base fee.
     pub fn tip(&self, base_fee: u64) -> Option<u128> {
         tip(&self.transaction, base_fee)
     }
@@ -46,38 +45,42 @@ pub(crate) fn tip(transaction: &VerifiedTransaction, base_fee: u64) -> Option<u1
     Some(transaction.max_priority_fee_per_gas().min(above_base))
 }
 
-/// See the module documentation. Entries from `nonce` on without a gap are ready, the ones after the first gap are queued.
+/// Transactions of a sender. Entries from `nonce` on without a gap are ready; those after the first gap are
+/// queued.
 ///
-/// A sender may have a thousand entries and adds them one by one, so what admission asks of all of them is kept up to date
-/// ([`Tally`]) rather than counted again each time.
+/// A sender may have a thousand entries and add them one by one. So the sums that admission needs are kept up
+/// to date ([`Tally`]) instead of being computed each time.
 #[derive(Debug, Default)]
 pub(crate) struct SenderQueue {
-    /// The account's nonce when last looked at; no entry is below it.
+    /// Nonce of the account at the last check; all entries have at least this nonce.
     nonce: u64,
     entries: BTreeMap<u64, Entry>,
     tally: Tally,
-    /// The account, and the count of blocks, as of which every entry was looked at; whatever is added later was looked at then.
+    /// Account and number of blocks at the last check of all entries; later entries are checked when they are
+    /// added.
     pub fresh: Option<(u64, Account)>,
-    /// Since when its first waiting transaction could be proposed, and nothing of this sender was executed.
+    /// Time since when its first waiting transaction is proposable; restarts when a transaction of this
+    /// sender is executed.
     pub proposable_since: Option<TimestampMs>,
-    /// The same, whatever was executed: an owner that orders one of many a turn holds up the others no longer than this says.
+    /// Like `proposable_since`, but not restarted by executions. It bounds the delay by an owner that orders
+    /// only one transaction per turn.
     waiting_since: Option<TimestampMs>,
-    /// Turns that ended since then, after each of which another validator was told.
+    /// Number of turns that ended since then; after each, another validator got the transactions.
     pub turns: u32,
-    /// Some of these this node sees to, or did.
+    /// True if this node is, or was, responsible for some of these.
     pub ours: bool,
 }
 
-/// What one pass over the entries finds.
+/// Sums over the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tally {
-    /// The first nonce, from the account's on, that no entry has.
+    /// First nonce, from the account's on, without an entry.
     ready_end: u64,
-    /// No entry below it waits; what it holds of them has no gap.
+    /// No entry below it waits, and the entries below it have no gap.
     waiting_from: u64,
     waiting: usize,
     cost: U256,
-    /// The lowest tip among those that wait, at this base fee, and how many have it; `None` when not known.
+    /// Lowest tip of the waiting entries at this base fee, and their number; `None` if unknown.
     lowest_tip: Cell<Option<(u64, Option<u128>, usize)>>,
 }
 
@@ -90,7 +93,7 @@ impl SenderQueue {
         &self.entries
     }
 
-    /// True when it changed. The caller takes out entries that are now below it.
+    /// Returns true if it changed. The caller must remove the entries below it.
     pub fn set_nonce(&mut self, nonce: u64) -> bool {
         let changed = self.nonce != nonce;
         if changed {
@@ -101,7 +104,7 @@ impl SenderQueue {
         changed
     }
 
-    /// Adds an entry that waits, at a nonce that has none.
+    /// Adds a waiting entry at a free nonce.
     pub fn insert(&mut self, nonce: u64, entry: Entry) {
         self.ours |= entry.standing.ours;
         let tally = &mut self.tally;
@@ -133,7 +136,7 @@ impl SenderQueue {
         Some(entry)
     }
 
-    /// This node has something more to do with an entry.
+    /// Adds a responsibility for an entry.
     pub fn learn(&mut self, nonce: u64, standing: Standing) {
         if let Some(entry) = self.entries.get_mut(&nonce) {
             entry.standing = entry.standing.and(standing);
@@ -141,28 +144,28 @@ impl SenderQueue {
         }
     }
 
-    /// Owns transactions that were passed on since then and that the old order gives to none of its first two: their sender knew the new
-    /// order, by which this node is the owner.
+    /// Takes ownership of transactions that were forwarded since then, if this node was neither first nor
+    /// second for them in the old order. Their sender knew the new order, in which this node is the owner.
     pub fn own_since(&mut self, since: TimestampMs) {
         let recent = self.entries.values_mut().filter(|entry| entry.arrived_at >= since && !entry.standing.ours);
         let meant = recent.filter(|entry| entry.standing.passed_on && entry.standing.place > Some(1));
         meant.for_each(|entry| entry.standing.place = Some(0));
     }
 
-    /// When this one may be proposed here; `None` when it cannot be proposed anywhere, or not here.
+    /// Time at which this entry may be proposed here; `None` if it is not proposable, or not here.
     pub fn due(&self, entry: &Entry, turn: u64) -> Option<TimestampMs> {
         let due = entry.standing.due(self.proposable_since?.max(entry.arrived_at), turn)?;
         let waiting_since = self.waiting_since?.max(entry.arrived_at);
         Some(due.min(TimestampMs(waiting_since.0.saturating_add(MOST_TURNS * TURN_MS))))
     }
 
-    /// When the turn ends that goes on; `None` when there is nobody to be told.
+    /// End of the current turn; `None` if no further validator needs the transactions.
     pub fn turn_ends(&self, turn: u64) -> Option<TimestampMs> {
         let since = self.turns_since().filter(|_| self.ours)?;
         Some(TimestampMs(since.0.saturating_add(u64::from(self.turns + 1) * turn)))
     }
 
-    /// Whether its first waiting transaction could be proposed now; by whom is another question.
+    /// Sets whether its first waiting transaction is proposable now, by any validator.
     pub fn set_proposable(&mut self, proposable: bool, now: TimestampMs, turn: u64) {
         if !proposable {
             (self.proposable_since, self.waiting_since) = (None, None);
@@ -173,28 +176,28 @@ impl SenderQueue {
         }
     }
 
-    /// A step of the nonce begins the turns anew, but not for ever.
+    /// A step of the nonce restarts the turns, but only up to [`MOST_TURNS`].
     fn turns_since(&self) -> Option<TimestampMs> {
         let (since, waiting_since) = (self.proposable_since?, self.waiting_since?);
         Some(if since.0 - waiting_since.0 < MOST_TURNS * TURN_MS { since } else { waiting_since })
     }
 
-    /// The turns that ended by now; see [`Self::turns`].
+    /// Number of turns that ended by now; see [`Self::turns`].
     pub fn turns_by(&self, now: TimestampMs, turn: u64) -> u32 {
         let waits = self.turns_since().map_or(0, |since| now.0.saturating_sub(since.0));
-        // One less than the most, so that the next one can be counted.
+        // One less than the maximum, so that the next one can be counted.
         u32::try_from(waits / turn).unwrap_or(u32::MAX).min(u32::MAX - 1)
     }
 
-    /// Those that this node sees to and that wait, for a turn at least; where steps do not count any more, for as long as that
-    /// takes.
+    /// Waiting entries for which this node is responsible, and that arrived at least a turn ago. After
+    /// [`MOST_TURNS`] without a pause: at least that many turns ago.
     pub fn overdue(&self, now: TimestampMs, turn: u64) -> impl Iterator<Item = &Entry> {
         let waits = if self.turns_since() == self.proposable_since { turn } else { MOST_TURNS * TURN_MS };
         let before = TimestampMs(now.0.saturating_sub(waits));
         self.entries.values().filter(move |entry| entry.waits() && entry.standing.ours && entry.arrived_at <= before)
     }
 
-    /// It was cut into a batch when so many blocks had been seen.
+    /// Marks an entry as cut into a batch after this number of blocks.
     pub fn depart(&mut self, nonce: u64, blocks: u64) {
         let since = self.proposable_since;
         let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| entry.waits()) else { return };
@@ -207,7 +210,7 @@ impl SenderQueue {
         entry.cut_after = since.map(|since| since.max(entry.arrived_at));
     }
 
-    /// Its next transaction, and since when it could have been proposed, whether it was cut here or not.
+    /// Its next transaction, and the time since when it was proposable, cut here or not.
     pub fn first_since(&self) -> Option<(&Entry, TimestampMs)> {
         let first = self.entries.get(&self.nonce)?;
         let waits_since = || self.proposable_since.map(|since| since.max(first.arrived_at));
@@ -221,7 +224,7 @@ impl SenderQueue {
         }
     }
 
-    /// Its batch came back.
+    /// Marks an entry as waiting again: its batch came back.
     pub fn wait_again(&mut self, nonce: u64) {
         let Some(entry) = self.entries.get_mut(&nonce).filter(|entry| !entry.waits()) else { return };
         entry.in_flight_since = None;
@@ -237,7 +240,8 @@ impl SenderQueue {
         self.count_again();
     }
 
-    /// Gives up those that were cut when at most so many blocks had been seen; true if there are any.
+    /// Marks entries that were cut after at most this number of blocks as lost; returns true if there are
+    /// any.
     pub fn give_up(&mut self, cut_by: u64) -> bool {
         let mut any = false;
         for entry in self.entries.values_mut().filter(|entry| entry.in_flight_since.is_some_and(|since| since <= cut_by)) {
@@ -255,7 +259,7 @@ impl SenderQueue {
         self.tally = self.count();
     }
 
-    /// The tally from nothing.
+    /// Computes the tally from the entries.
     fn count(&self) -> Tally {
         let run = (self.nonce..=u64::MAX).zip(self.entries.range(self.nonce..));
         let run = run.take_while(|(expected, (nonce, _))| expected == *nonce);
@@ -277,7 +281,7 @@ impl SenderQueue {
         self.tally.waiting > 0
     }
 
-    /// The first one that waits, from this nonce on, before any gap.
+    /// First waiting entry from this nonce on, before any gap.
     pub fn next_waiting(&self, from: u64) -> Option<&Entry> {
         let tally = &self.tally;
         let skips = (self.nonce..tally.waiting_from).contains(&from) && tally.waiting_from <= tally.ready_end;
@@ -287,12 +291,12 @@ impl SenderQueue {
         entries.find(|entry| entry.waits())
     }
 
-    /// The nonce after the ready ones.
+    /// Nonce after the ready entries.
     pub fn next_nonce(&self) -> u64 {
         self.tally.ready_end.max(self.nonce)
     }
 
-    /// What all entries but the one at `nonce` may cost together.
+    /// Maximum cost of all entries except the one at `nonce`.
     pub fn cost_without(&self, nonce: u64) -> U256 {
         if self.tally.cost == U256::MAX {
             let others = self.entries.iter().filter(|(other, _)| **other != nonce);
@@ -306,12 +310,13 @@ impl SenderQueue {
         in_flight.fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.cost))
     }
 
-    /// The entry whose loss opens no gap, unless it is in flight.
+    /// Last entry, whose removal leaves no gap, unless it is in flight.
     pub fn tail(&self) -> Option<&Entry> {
         self.entries.values().next_back().filter(|entry| entry.waits())
     }
 
-    /// The lowest tip among those that wait: no later one is worth more to a proposer than the ones it follows.
+    /// Lowest tip of the waiting entries. A later entry is worth no more to a proposer than the entries
+    /// before it.
     pub fn lowest_tip(&self, base_fee: u64) -> Option<u128> {
         if let Some((_, lowest, _)) = self.tally.lowest_tip.get().filter(|(at, _, _)| *at == base_fee) {
             return lowest;
@@ -323,7 +328,7 @@ impl SenderQueue {
         lowest
     }
 
-    /// What is kept up to date says what counting says.
+    /// Checks the tally against a new count.
     #[cfg(test)]
     pub fn assert_consistent(&self) {
         let (kept, counted) = (&self.tally, self.count());
@@ -343,7 +348,7 @@ impl SenderQueue {
 }
 
 impl Tally {
-    /// One more waits.
+    /// Updates the lowest tip for a new waiting entry.
     fn add_tip(&mut self, entry: &Entry) {
         let Some((base_fee, lowest, count)) = self.lowest_tip.get() else { return };
         let tip = entry.tip(base_fee);
@@ -354,7 +359,7 @@ impl Tally {
         }
     }
 
-    /// One less waits; who had the lowest tip second is not known.
+    /// Updates the lowest tip for a removed entry; the second-lowest tip is unknown.
     fn take_tip(&mut self, entry: &Entry) {
         let Some((base_fee, lowest, count)) = self.lowest_tip.get() else { return };
         if entry.tip(base_fee) == lowest {

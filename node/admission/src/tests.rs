@@ -1,4 +1,4 @@
-//! Tests of the pool: refusals, stories, and random operations.
+//! Tests of the pool: refusals, scenarios, and random operations.
 
 mod batches;
 mod operations;

@@ -1,4 +1,4 @@
-//! The certifier: a state machine over executed headers, shares and certificates.
+//! Certifier: state machine over executed headers, shares and certificates.
 
 use crate::{
     Share, VerifiedCertificate, WeakCertificate,
@@ -8,27 +8,31 @@ use corniche_engine::Committee;
 use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Shares and certificates for heights further above the newest executed or certified block than this are dropped.
+/// Shares and certificates more than this many heights above the newest executed or certified block are
+/// dropped.
 pub const SHARES_AHEAD: u64 = 64;
-/// Most executed headers kept that wait for a certificate. Only a follower that executes a long run under one certificate
-/// comes near; the oldest go first, because a later certificate covers them.
+/// Maximum number of executed headers that wait for a certificate. Only a follower that executes a long run
+/// of blocks under one certificate reaches it. The oldest are removed first, because a later certificate
+/// covers them.
 const EXECUTED_KEPT: usize = 1024;
-/// After so many shares that did not verify, a sender is on probation: its shares are not looked at before they are needed.
+/// Number of false shares after which a sender is on probation: its shares are checked only when they are
+/// needed.
 const PROBATION_LIES: u32 = 3;
-/// They are needed when certification lags so many blocks behind. More than it does as a rule, and well below what execution may run ahead, so
-/// that a chain that needs one of these shares goes on.
+/// Certification lag in blocks from which shares of senders on probation are needed. It is above the usual
+/// lag, and well below the distance that execution may run ahead, so that a chain that needs such a share
+/// continues.
 const PROBATION_LAG: u64 = 16;
 
-/// What the certifier owes the world.
+/// Output of the certifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send our share to every other validator.
     Broadcast(Bytes),
-    /// The newest certificate: for a block that we executed to the same header.
+    /// Newest certificate, for a header that we executed too.
     Certified(Certificate),
-    /// A quorum certified another header than ours. The node must stop; the certifier has.
+    /// A quorum certified a different header than ours. The certifier has stopped, and the node must stop.
     Diverged { ours: B256, certificate: Certificate },
-    /// This validator sent a share that is never valid.
+    /// This validator sent a share that can never be valid.
     Accuse { validator: ValidatorIndex, evidence: Bytes },
 }
 
@@ -36,18 +40,19 @@ pub enum Output {
 pub struct Certifier {
     committee: Committee,
     keys: Keys,
-    /// Newest executed height; `None` until the first [`Self::executed`].
+    /// Highest executed height; `None` until the first [`Self::executed`].
     newest_executed: Option<Height>,
-    /// Headers we executed above `certified`.
+    /// Executed headers above `certified`.
     executed: BTreeMap<Height, OwnHeader>,
     /// Newest certified height.
     certified: Height,
-    /// Others' shares above `certified`, by height and signer; `None` for one that was false, so that no validator makes us
-    /// check more than one share a height.
+    /// Others' shares above `certified`, by height and signer. `None` for a false one, so that a validator
+    /// can cause at most one check per height.
     shares: BTreeMap<Height, BTreeMap<ValidatorIndex, Option<Received>>>,
-    /// Certificates for heights that we have not executed yet.
+    /// Certificates for heights that are not executed yet.
     waiting: BTreeMap<Height, VerifiedCertificate>,
-    /// Shares that did not verify, by sender, up to [`PROBATION_LIES`]. Later shares of these senders are checked before they are used.
+    /// Number of false shares by sender, up to [`PROBATION_LIES`]. Later shares of these senders are checked
+    /// before they are used.
     lies: BTreeMap<ValidatorIndex, u32>,
     diverged: bool,
     out: VecDeque<Output>,
@@ -55,14 +60,14 @@ pub struct Certifier {
 
 struct OwnHeader {
     hash: B256,
-    /// Ours, for a validator.
+    /// Our signature, at validators.
     signature: Option<Signature>,
 }
 
 struct Received {
     header_hash: B256,
     signature: Signature,
-    /// Checked singly.
+    /// True if it was verified individually.
     verified: bool,
     bytes: Bytes,
 }
@@ -83,7 +88,7 @@ impl Certifier {
         }
     }
 
-    /// The next thing owed.
+    /// Returns the next output.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
     }
@@ -93,7 +98,7 @@ impl Certifier {
         self.certified
     }
 
-    /// We executed this block, durably. Heights only grow; one at or below the newest is ignored.
+    /// Records that we executed this block, durably. Heights must increase; others are ignored.
     pub fn executed(&mut self, height: Height, header_hash: B256) {
         if self.diverged || height <= self.certified || self.newest_executed.is_some_and(|newest| height <= newest) {
             return;
@@ -115,7 +120,7 @@ impl Certifier {
         }
     }
 
-    /// A share arrived from validator `from` over an authenticated connection.
+    /// Handles a share from validator `from`, received over an authenticated connection.
     pub fn share(&mut self, from: ValidatorIndex, bytes: Bytes) {
         let own = self.keys.own.as_ref().map(|key| key.index());
         if self.diverged || Some(from) == own || self.committee.member(from).is_none() {
@@ -125,7 +130,7 @@ impl Certifier {
         let Some(share) = Share::decode(&bytes).ok().filter(of_this_epoch) else { return self.accuse(from, bytes) };
         let height = share.height;
         let known = self.shares.get(&height).is_some_and(|signers| signers.contains_key(&from));
-        // The first share counts: a second, different one helps nobody but its sender.
+        // Only the first share counts: a second, different one benefits only its sender.
         if known || height <= self.certified || !self.is_near(height) {
             return;
         }
@@ -139,14 +144,14 @@ impl Certifier {
         self.try_certify(height);
     }
 
-    /// A certificate was learned: from a peer, or at start from the store.
+    /// Handles a certificate, from a peer or at start from the store.
     pub fn certificate(&mut self, certificate: VerifiedCertificate) {
         let height = certificate.height;
         if self.diverged || height <= self.certified {
             return;
         }
         match self.newest_executed {
-            // Nothing executed yet: this is where the store says we are.
+            // Nothing is executed yet: this is the store's position.
             None => self.forget_through(height),
             Some(newest) if height > newest => {
                 if self.is_near(height) {
@@ -157,8 +162,8 @@ impl Certifier {
         }
     }
 
-    /// The highest block above our newest, at most at `through`, that [`WeakCertificate`] vouches for. Verifies signatures: one aggregate,
-    /// unless a validator lies for the first time.
+    /// Returns a weak certificate for the highest possible block above our newest, at most at `through`.
+    /// Verifies one aggregate signature, or more if a validator sends its first false share.
     pub fn weak_certificate(&mut self, through: Height) -> Option<WeakCertificate> {
         if self.diverged {
             return None;
@@ -172,12 +177,13 @@ impl Certifier {
         })
     }
 
-    /// The highest block that another validator says it executed, if it is above our newest.
+    /// Height of the highest block for which another validator sent a share, if it is above our newest.
     pub fn newest_share(&self) -> Option<Height> {
         self.shares.last_key_value().map(|(height, _)| *height).filter(|height| *height > self.newest())
     }
 
-    /// Our shares of the newest [`SHARES_AHEAD`] blocks without a certificate: for a validator that may have missed them.
+    /// Our shares of the newest [`SHARES_AHEAD`] blocks without a certificate, for a validator that may have
+    /// missed them.
     pub fn own_shares(&self) -> Vec<Bytes> {
         let newest = self.executed.keys().rev().take(SHARES_AHEAD as usize);
         let mut heights: Vec<Height> = newest.copied().collect();
@@ -195,13 +201,13 @@ impl Certifier {
         height.0 <= self.newest().0.saturating_add(SHARES_AHEAD)
     }
 
-    /// The newest block that we executed or know a certificate of.
+    /// Newest block that we executed or have a certificate for.
     fn newest(&self) -> Height {
         self.certified.max(self.newest_executed.unwrap_or_default())
     }
 
-    /// Makes a certificate for `height` if a quorum signed one header of it, whichever; a header other than ours is found out
-    /// by the comparison in [`Self::apply`].
+    /// Makes a certificate for `height` if a quorum signed the same header, even if it is not ours;
+    /// [`Self::apply`] then detects the difference.
     fn try_certify(&mut self, height: Height) {
         if !self.executed.contains_key(&height) {
             return;
@@ -215,8 +221,8 @@ impl Certifier {
         }
     }
 
-    /// Combines first and verifies once; looks at single shares only when that fails, and then never again for the same ones. `None` with
-    /// fewer than `threshold` signers.
+    /// Combines the shares and verifies the result once. Verifies individual shares only if that fails, and
+    /// each at most once. `None` with fewer than `threshold` signers.
     fn aggregate(&mut self, height: Height, header_hash: B256, threshold: usize) -> Option<Certificate> {
         loop {
             let signers = self.signers(height, header_hash);
@@ -242,15 +248,15 @@ impl Certifier {
         }
     }
 
-    /// Others' shares of this height that may be used: none that is known to be false, nor an unchecked one of a validator that lied since.
-    /// That one could spoil one aggregate more.
+    /// Usable shares of others for this height: without false ones, and without unverified ones of validators
+    /// that sent a false share since. Such a validator could spoil one more aggregate.
     fn received(&self, height: Height) -> impl Iterator<Item = (ValidatorIndex, &Received)> {
         let signers = self.shares.get(&height).into_iter().flatten();
         let known = signers.filter_map(|(from, received)| Some((*from, received.as_ref()?)));
         known.filter(|(from, received)| received.verified || !self.lies.contains_key(from))
     }
 
-    /// Everyone who says they signed this header, ourselves included.
+    /// All signers of this header, including us.
     fn signers(&self, height: Height, header_hash: B256) -> BTreeMap<ValidatorIndex, Signature> {
         let signed = self.received(height).filter(|(_, received)| received.header_hash == header_hash);
         let mut signers: BTreeMap<_, _> = signed.map(|(from, received)| (from, received.signature)).collect();
@@ -261,7 +267,7 @@ impl Certifier {
         signers
     }
 
-    /// Checks the unchecked shares of this header one by one; true if any was false.
+    /// Verifies the unverified shares of this header individually; returns true if any was false.
     fn remove_false_shares(&mut self, height: Height, header_hash: B256) -> bool {
         let mut false_shares = Vec::new();
         let mut signers = self.shares.remove(&height).unwrap_or_default();
@@ -288,8 +294,8 @@ impl Certifier {
         self.newest_executed.unwrap_or_default().0.saturating_sub(self.certified.0) >= PROBATION_LAG
     }
 
-    /// Checks what senders that lied have sent unchecked for this height, when certification lags behind. Lower heights need none: its
-    /// certificate covers them.
+    /// When certification lags, verifies the waiting shares for this height of senders with false shares.
+    /// Lower heights need no check: this height's certificate covers them.
     fn check_waiting(&mut self, height: Height) {
         if !self.lags() {
             return;
@@ -301,7 +307,7 @@ impl Certifier {
         waiting.into_iter().for_each(|from| _ = self.check(from, height));
     }
 
-    /// Checks a share. True when it is good.
+    /// Verifies a share; returns true if it is valid.
     fn check(&mut self, from: ValidatorIndex, height: Height) -> bool {
         let Some(mut received) = self.shares.get_mut(&height).and_then(|signers| signers.get_mut(&from)?.take()) else {
             return false;
@@ -311,7 +317,7 @@ impl Certifier {
             self.accuse(from, received.bytes);
             return false;
         }
-        // The chain needs it: probation ends, and begins again with the next lie.
+        // The chain needs it: probation ends, and begins again with the next false share.
         self.lies.entry(from).and_modify(|lies| *lies = (*lies).min(PROBATION_LIES - 1));
         self.shares.entry(height).or_default().insert(from, Some(received));
         true
@@ -328,7 +334,8 @@ impl Certifier {
         self.out.push_back(Output::Accuse { validator, evidence });
     }
 
-    /// Takes a valid certificate; one for a height whose header we do not know any more says nothing we could compare.
+    /// Applies a valid certificate. Ignored if the header of its height is no longer known, because there is
+    /// nothing to compare.
     fn apply(&mut self, certificate: Certificate) {
         let height = certificate.height;
         let Some(own) = self.executed.get(&height) else { return };
@@ -342,7 +349,7 @@ impl Certifier {
         self.out.push_back(Output::Certified(certificate));
     }
 
-    /// `height` is certified, and with it all its ancestors.
+    /// Marks `height` as certified, and thereby all its ancestors.
     fn forget_through(&mut self, height: Height) {
         self.certified = height;
         let after = height.next();

@@ -1,5 +1,5 @@
-//! What certification needs from cryptography, as traits, so that simulations can run under modelled cryptography; the real
-//! one is BLS ([`Keys::bls`]).
+//! Cryptography that certification needs, as traits, so that simulations can use a model. The real
+//! implementation is BLS ([`Keys::bls`]).
 
 use corniche_crypto::{
     BLS_SIGNATURE_BYTES, BlsPublicKey, BlsSecretKey, BlsSignature, bls_combine, bls_verify, bls_verify_aggregate,
@@ -8,37 +8,38 @@ use corniche_engine::Committee;
 use corniche_types::ValidatorIndex;
 use std::sync::Arc;
 
-/// A share, or a quorum's shares combined: a compressed BLS12-381 G1 point.
+/// Share, or combined shares of a quorum: a compressed BLS12-381 G1 point.
 pub type Signature = [u8; BLS_SIGNATURE_BYTES];
 
-/// This validator's key for headers. Deterministic: a restarted node signs the same bytes.
+/// This validator's signing key for headers. Deterministic: a restarted node signs the same bytes.
 pub trait Signer: Send + Sync {
-    /// Which validator this is.
+    /// Index of this validator.
     fn index(&self) -> ValidatorIndex;
     fn sign(&self, message: &[u8]) -> Signature;
 }
 
-/// Everyone's public keys. Validators named to these functions are in the committee.
+/// Public keys of the committee. All validators passed to these functions are in the committee.
 pub trait Signatures: Send + Sync {
-    /// Checks a single share.
+    /// Verifies a single share.
     fn verify_share(&self, signer: ValidatorIndex, message: &[u8], share: &Signature) -> bool;
-    /// Combines shares of distinct validators and verifies the one result; `None` when it does not verify: then at least one
-    /// share is bad.
+    /// Combines shares of distinct validators and verifies the result. `None` if it is invalid: then at least
+    /// one share is false.
     fn combine(&self, message: &[u8], shares: &[(ValidatorIndex, Signature)]) -> Option<Signature>;
-    /// Checks what was combined from shares of exactly these validators.
+    /// Verifies a combination of shares of exactly these validators.
     fn verify(&self, message: &[u8], signers: &[ValidatorIndex], combined: &Signature) -> bool;
 }
 
-/// The keys of one node.
+/// Keys of one node.
 #[derive(Clone)]
 pub struct Keys {
     pub committee: Arc<dyn Signatures>,
-    /// `None` for a full node.
+    /// `None` at full nodes.
     pub own: Option<Arc<dyn Signer>>,
 }
 
 impl Keys {
-    /// The committee's BLS keys, which must have been checked before (`corniche_crypto::verify_genesis`), and ours.
+    /// The committee's BLS keys, which must have been verified before (`corniche_crypto::verify_genesis`),
+    /// and our own key.
     pub fn bls(committee: &Committee, own: Option<(ValidatorIndex, BlsSecretKey)>) -> Self {
         let parse = |bytes: &[u8]| BlsPublicKey::from_bytes(bytes).expect("invariant: the genesis' keys were verified");
         let keys = committee.members().map(|(_, member)| parse(&member.bls_key)).collect();
@@ -63,7 +64,7 @@ impl Signer for BlsSigner {
 }
 
 struct BlsSignatures {
-    /// By validator index.
+    /// Indexed by validator.
     keys: Vec<BlsPublicKey>,
 }
 

@@ -6,24 +6,29 @@
 //!                                             certificate(learned) ────────────────────────────────────────────▶ Certified
 //!                                             share(from, bytes) ─▶ f + 1 agree ─▶ aggregate, verify once ─▶ weak_certificate
 //! ```
-//! A validator signs the header it executed; [`Certifier`] gathers others' shares and makes a certificate as soon as a
-//! quorum signed the same header. A full node signs nothing and only compares certificates with what it executed.
+//! A validator signs each header that it executed. [`Certifier`] collects the others' shares and makes a
+//! certificate once a quorum has signed the same header. A full node signs nothing; it only compares
+//! certificates with its own headers.
 //!
-//! What always holds:
-//! - Nothing is certified that this node has not executed itself: shares and certificates for later heights wait.
-//! - A certificate for another header than ours ends everything with one [`Output::Diverged`]: either more validators than
-//!   the fault model allows are faulty, or we have a bug. Nothing after it is certified.
-//! - Learned certificates were verified before they come here ([`VerifiedCertificate`]), on whichever thread.
-//! - One certificate covers all ancestors, so heights only grow and everything at or below the newest is forgotten.
-//! - A [`WeakCertificate`] (f + 1 shares) shows a validator that lags which block is right. It certifies nothing: it changes no state
-//!   here, and no `Certified` follows from it (decision 0019).
-//! - Memory is bounded: per validator one share a height, [`SHARES_AHEAD`] heights ahead, and no share is verified before a
-//!   quorum agrees or a validator that lags asks. A validator that sent a share that does not verify has its later shares checked
-//!   before they are used, one a height, so it spoils one aggregate. After three such shares they are checked only while certification lags
-//!   16 blocks behind. A validator that lies at every height costs nothing as long as the others are a quorum, and one that stopped
-//!   lying is a part of a quorum again.
+//! Invariants:
+//! - Only blocks that this node executed itself are certified: shares and certificates for later heights
+//!   wait.
+//! - A certificate for a different header than ours stops the certifier with one [`Output::Diverged`]. Either
+//!   more validators are faulty than the fault model allows, or we have a bug. Nothing is certified after it.
+//! - Certificates of others are verified before they come here ([`VerifiedCertificate`]), on any thread.
+//! - One certificate covers all ancestors, so heights only increase, and data at or below the newest is
+//!   dropped.
+//! - A [`WeakCertificate`] (f + 1 shares) tells a lagging validator which block is correct. It certifies
+//!   nothing: it changes no state here and leads to no `Certified` (decision 0019).
+//! - Memory is bounded: one share per validator and height, up to [`SHARES_AHEAD`] heights ahead.
+//! - Verification is bounded: shares are verified only once a quorum agrees or a lagging validator asks.
+//!   After a validator's first false share, its later shares are verified before they are used, one per
+//!   height, so it can spoil only one aggregate. After three false shares they are verified only while
+//!   certification lags 16 blocks behind. So a validator that lies at every height costs nothing as long as
+//!   the others are a quorum, and one that stopped lying can be part of a quorum again.
 //!
-//! We chose against a certificate for every height: under load a later one often completes first, and it says as much.
+//! Alternative not chosen: a certificate for every height. Under load a later one often completes first, and
+//! covers the earlier heights.
 
 mod certifier;
 mod keys;

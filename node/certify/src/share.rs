@@ -1,11 +1,11 @@
-//! One validator's signature over one header, as it travels between validators.
+//! Wire format of one validator's signature over one header.
 
 use crate::keys::Signature;
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{B256, Bytes, Epoch, Height, wire};
 
-/// A share of a certificate. Who signed it is known from the connection it came over; the signature itself is checked only
-/// when it is needed.
+/// Share of a certificate. The connection identifies the signer; the signature is verified only when it is
+/// needed.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Share {
     pub epoch: Epoch,

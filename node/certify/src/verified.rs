@@ -1,4 +1,4 @@
-//! Certificates whose signatures were checked, as a type of their own.
+//! Types for certificates with verified signatures.
 
 use crate::keys::{Keys, Signature, Signatures};
 use corniche_crypto::check_claim;
@@ -6,7 +6,8 @@ use corniche_engine::Committee;
 use corniche_types::{B256, Certificate, Height, ValidatorIndex};
 use std::{ops::Deref, sync::Arc};
 
-/// A certificate that a quorum of the committee signed. Only [`CertificateVerifier`] makes one from bytes of others.
+/// Certificate signed by a quorum of the committee. From received bytes, only [`CertificateVerifier`] creates
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedCertificate(pub(crate) Certificate);
 
@@ -24,9 +25,9 @@ impl Deref for VerifiedCertificate {
     }
 }
 
-/// Shares of f + 1 validators on one header. At least one of them is honest and executed the block, so the block is right; but it is not
-/// final: only a quorum's [`VerifiedCertificate`] is. So this is a type of its own, it never leaves the node, and it does not raise the
-/// certified height.
+/// Shares of f + 1 validators for one header. At least one signer is honest and executed the block, so the
+/// block is correct. It is not final: finality needs a quorum's [`VerifiedCertificate`]. So this is a
+/// separate type. It never leaves the node, and does not raise the certified height.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeakCertificate(pub(crate) Certificate);
 
@@ -39,18 +40,19 @@ impl WeakCertificate {
         self.0.header_hash
     }
 
-    /// Validators that executed this block, if they are honest. `committee_size` is that of the certifier's committee.
+    /// Validators that executed this block, if they are honest. `committee_size` is that of the certifier's
+    /// committee.
     pub fn signers(&self, committee_size: usize) -> Vec<ValidatorIndex> {
         self.0.signers.signers(committee_size).expect("invariant: the certifier made this bitmap")
     }
 
-    /// Evidence to remember after a divergence. It does not verify as a certificate.
+    /// Evidence to store after a divergence. It does not verify as a certificate.
     pub fn into_evidence(self) -> Certificate {
         self.0
     }
 }
 
-/// Checks certificates, on any thread. A check costs a pairing, about 1 ms.
+/// Verifies certificates, on any thread. Each costs a pairing, about 1 ms.
 #[derive(Clone)]
 pub struct CertificateVerifier {
     committee: Committee,
@@ -62,7 +64,8 @@ impl CertificateVerifier {
         Self { committee, signatures: keys.committee.clone() }
     }
 
-    /// Checks that a quorum of the committee signed what this certificate states. Says nothing about what we executed.
+    /// Verifies that a quorum of the committee signed this certificate. Does not compare it with our
+    /// execution.
     pub fn verify(&self, certificate: Certificate) -> Option<VerifiedCertificate> {
         let committee = &self.committee;
         let (size, quorum) = (committee.size(), committee.quorum());

@@ -1,5 +1,5 @@
-//! Four certifiers and random deliveries: whatever the order, whoever lies, nothing is certified that an honest quorum did
-//! not execute, and once everything arrived everyone has the newest certificate.
+//! Four certifiers and random deliveries. In any order and with any lies, nothing is certified that an honest
+//! quorum did not execute. Once everything has arrived, all have the newest certificate.
 
 mod common;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const HEIGHTS: u64 = 4;
 
-/// What the faulty validator (number 3) sends instead of its share.
+/// Faulty behaviour of validator 3.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,

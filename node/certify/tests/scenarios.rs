@@ -1,4 +1,4 @@
-//! Stories of one certifier: who signs, who lies, who is late.
+//! Scenarios of one certifier: signatures, false shares, late messages.
 
 mod common;
 
@@ -16,7 +16,7 @@ const V2: ValidatorIndex = ValidatorIndex(2);
 const V3: ValidatorIndex = ValidatorIndex(3);
 const OTHER: B256 = B256::repeat_byte(0xee);
 
-/// A certificate by validators 1, 2 and 3 of four.
+/// Certificate by validators 1, 2 and 3 of four.
 fn certificate(height: u64, header_hash: B256) -> Certificate {
     let mut others = full_node(4);
     others.executed(Height(height), header_hash);
@@ -26,7 +26,7 @@ fn certificate(height: u64, header_hash: B256) -> Certificate {
     certified(4, &drain(&mut others)).remove(0)
 }
 
-/// Height, our header and the certified one, if divergence is the only thing that was said.
+/// Height, our header and the certified one, if divergence is the only output.
 fn diverged(outputs: &[Output]) -> Option<(Height, B256, B256)> {
     match outputs {
         [Output::Diverged { ours, certificate }] => Some((certificate.height, *ours, certificate.header_hash)),
@@ -89,7 +89,7 @@ fn a_later_certificate_covers_the_ones_before() {
 #[test]
 fn a_false_share_is_found_its_sender_named_and_the_rest_still_counts() {
     let no_point = [0xab; 48];
-    // On the curve, but not in the group of signatures: shares are only added up before the sum is judged.
+    // On the curve, but not in the signature group: shares are summed up before the sum is verified.
     let mut outside = [0; 48];
     (outside[0], outside[47]) = (0x80, 4);
     let identity = std::array::from_fn(|byte| if byte == 0 { 0xc0 } else { 0 });
@@ -124,7 +124,8 @@ fn who_lied_once_is_checked_on_arrival() {
     certifier.share(V1, lie.clone());
     let accused = Output::Accuse { validator: V1, evidence: lie.clone() };
     assert_eq!(drain(&mut certifier), [accused], "before it can spoil an aggregate");
-    // It has lost its say about that height: no second check. About the next one a true share counts.
+    // Further shares for that height are ignored, without a second check. For the next height a valid share
+    // counts.
     certifier.share(V1, lie);
     certifier.share(V1, share(4, 1, 2, header(2)));
     certifier.share(V2, share(4, 2, 2, header(2)));
@@ -134,7 +135,7 @@ fn who_lied_once_is_checked_on_arrival() {
     assert_eq!(certified(4, &drain(&mut certifier))[0].height, Height(3));
 }
 
-/// Counts checks of single shares.
+/// Counts verifications of single shares.
 struct Counting(Arc<dyn Signatures>, AtomicUsize);
 
 impl Signatures for Counting {
@@ -171,7 +172,8 @@ fn lies_at_every_height_cost_few_checks() {
 
 #[test]
 fn one_that_stopped_lying_makes_a_quorum_again() {
-    // Validator 3 is away, so nothing is certified while validator 1 lies, and execution stops 64 blocks later.
+    // Validator 3 is offline, so nothing is certified while validator 1 lies, and execution stops 64 blocks
+    // later.
     for lies in [1, 3, 10, 60] {
         let mut certifier = validator(4, 0);
         for height in 1..=64 {
@@ -198,7 +200,7 @@ fn a_share_that_waited_is_used_once_certification_lags() {
         certifier.share(V2, share(4, 2, height, header(height)));
         certifier.share(V3, share(4, 3, height, header(height)));
     }
-    // Now validator 3 is away, and validator 1 does not lie any more.
+    // Now validator 3 is offline, and validator 1 does not lie any more.
     let lag = (101..=164).find(|height| {
         certifier.executed(Height(*height), header(*height));
         certifier.share(V1, share(4, 1, *height, header(*height)));
@@ -227,11 +229,11 @@ fn one_validator_cannot_count_twice() {
     drain(&mut certifier);
     certifier.share(V1, share(4, 1, 1, header(1)));
     certifier.share(V1, share(4, 1, 1, header(1)));
-    // Under another's name it does not verify.
+    // With another sender it is invalid.
     let borrowed = share(4, 1, 1, header(1));
     certifier.share(V2, borrowed.clone());
     assert_eq!(drain(&mut certifier), [Output::Accuse { validator: V2, evidence: borrowed }]);
-    // Our own share from the network says nothing.
+    // Our own share from the network is ignored.
     certifier.share(ValidatorIndex(0), share(4, 0, 1, header(1)));
     certifier.share(ValidatorIndex(4), share(4, 3, 1, header(1)));
     assert_eq!(drain(&mut certifier), []);
@@ -257,7 +259,7 @@ fn a_quorum_for_another_header_stops_us() {
         certifier.share(from, share(4, signer, 1, OTHER));
     }
     assert_eq!(diverged(&drain(&mut certifier)), Some((Height(1), header(1), OTHER)));
-    // Once and for all.
+    // The stop is permanent.
     certifier.certificate(verified(certificate(1, header(1))));
     certifier.executed(Height(2), header(2));
     certifier.share(V1, share(4, 1, 2, header(2)));
@@ -381,7 +383,7 @@ fn shares_of_one_more_than_may_be_faulty_vouch_for_a_block_and_certify_nothing()
     assert_eq!(certifier.weak_certificate(Height(4)).unwrap().height(), Height(3), "the highest that is allowed");
     assert_eq!((drain(&mut certifier), certifier.certified()), (vec![], Height(0)));
     assert_eq!(verifier(4).verify(weak.into_evidence()), None, "nobody takes it for a certificate");
-    // An executed block needs nobody to vouch for it.
+    // An executed block needs no weak certificate.
     (2..=5).for_each(|height| certifier.executed(Height(height), header(height)));
     assert_eq!(certifier.weak_certificate(Height(65)), None);
 }
@@ -392,7 +394,7 @@ fn shares_on_different_headers_vouch_for_nothing() {
     certifier.share(V1, share(4, 1, 2, header(2)));
     certifier.share(V2, share(4, 2, 2, OTHER));
     assert_eq!(certifier.weak_certificate(Height(65)), None);
-    // A third makes one of them right, whatever the other's sender signs.
+    // A third share decides for one of them, whatever the sender of the other signs.
     certifier.share(V3, share(4, 3, 2, header(2)));
     assert_eq!(certifier.weak_certificate(Height(65)).unwrap().header_hash(), header(2));
 }
@@ -416,7 +418,7 @@ fn false_shares_vouch_for_nothing_and_spoil_one_aggregate() {
     assert_eq!(certifier.weak_certificate(Height(65)), None);
     let accused = Output::Accuse { validator: V1, evidence: lie(60) };
     assert_eq!(drain(&mut certifier), [accused], "the others of its shares are not looked at");
-    // Its later true shares count.
+    // Its later valid shares count.
     certifier.share(V1, share(4, 1, 61, header(61)));
     certifier.share(V2, share(4, 2, 61, header(61)));
     assert_eq!(certifier.weak_certificate(Height(65)).unwrap().height(), Height(61));

@@ -86,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// The key in a keystore that is called by its path or name.
+/// Opens the keystore with this path or name and returns its key.
 pub fn open(given: &Path, password_file: Option<&Path>) -> anyhow::Result<EthereumKey> {
     let path = keystore::find(given)?;
     unlock(&path, &keystore::Keystore::open(&path)?, password_file)
@@ -98,7 +98,7 @@ fn unlock(path: &Path, keystore: &keystore::Keystore, password_file: Option<&Pat
 }
 
 fn fresh() -> EthereumKey {
-    // All but one in 2^128 are keys.
+    // Only one in 2^128 values is not a valid key.
     std::iter::repeat_with(|| EthereumKey::from_bytes(&B256::random().0)).find_map(Result::ok).expect("an endless iterator")
 }
 

@@ -1,4 +1,4 @@
-//! `corniche contract`: from an empty folder to a contract that is deployed, called, watched and verified.
+//! `corniche contract`: creating, building, deploying, calling, tracing and verifying contracts.
 
 mod abi;
 mod build;

@@ -1,4 +1,4 @@
-//! The ordering engines by the word that chooses one in a genesis: the only place of the binary that names any.
+//! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
 use crate::{
     exit::{Exit, Failed},
@@ -13,19 +13,20 @@ use corniche_pipeline::EngineFactory;
 use corniche_types::{B256, EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-/// An engine's word, and what the binary must know about it.
+/// Name of an engine, and its functions for the binary.
 struct Named {
     word: &'static str,
-    /// Refuses parameters that the engine does not take.
+    /// Checks the engine's parameters.
     check: fn(&Genesis) -> Result<(), String>,
-    /// Bytes of the largest message with a batch of the genesis' size, or with an answer of the size that the parameters allow.
+    /// Size in bytes of the largest message: with a full batch of the genesis, or a response of the maximum
+    /// size that the parameters allow.
     largest: fn(&Genesis) -> Result<usize, String>,
     build: fn(&Genesis, ValidatorKeys) -> anyhow::Result<Built>,
-    /// Parameters for a chain of one node that nobody else waits for.
+    /// Parameters for a chain with a single node.
     alone: &'static [(&'static str, u64)],
 }
 
-/// What a validator needs of its engine: who checks peers' messages, and what makes an instance from where the store stands.
+/// Verifier of peers' messages, and factory of the engine from the store's state.
 pub type Built = (Arc<dyn Verifier>, EngineFactory);
 
 const ENGINES: &[Named] = &[
@@ -44,7 +45,7 @@ const ENGINES: &[Named] = &[
         check: |genesis| corniche_autobahn::Config::from_genesis(genesis).map(drop),
         largest: |genesis| {
             let config = corniche_autobahn::Config::from_genesis(genesis)?;
-            // Beside the batch a car has a proof: 66 bytes for each signer.
+            // Besides the batch, a car has a proof: 66 bytes per signer.
             let car = 66 * genesis.validators.len() + 4_096;
             Ok((config.fetch_bytes as usize).max(config.batch_bytes as usize) + car)
         },
@@ -53,10 +54,10 @@ const ENGINES: &[Named] = &[
     },
 ];
 
-/// The engine of a network whose maker names none.
+/// Default engine of a new network.
 pub const DEFAULT: &str = "mahi-mahi";
 
-/// What may stand after `--engine`; the parser says so where another word does.
+/// Possible values of `--engine`; the parser lists them in its error.
 pub fn words() -> PossibleValuesParser {
     ENGINES.iter().map(|engine| engine.word).collect::<Vec<_>>().into()
 }
@@ -67,7 +68,7 @@ fn named(word: &str) -> anyhow::Result<&'static Named> {
     engine.with_context(|| format!("this build has no engine named {word}; there are {}", words.join(", ")))
 }
 
-/// Whether this build has the genesis' engine, and the engine takes its parameters.
+/// Checks that this build has the genesis' engine, and that the engine accepts its parameters.
 pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
     let engine = named(&genesis.engine.name)?;
     if let Err(refusal) = (engine.check)(genesis) {
@@ -76,10 +77,10 @@ pub fn check(genesis: &Genesis) -> anyhow::Result<()> {
     check_frames(engine, genesis)
 }
 
-/// Bytes that [`corniche_pipeline::PeerMessage`] adds to a message of the engine.
+/// Bytes that [`corniche_pipeline::PeerMessage`] adds to an engine's message.
 const ENVELOPE_BYTES: usize = 6;
 
-/// Refuses a chain whose validators could make messages that none of them can send. A validator alone sends none.
+/// Refuses a chain whose validators could make messages too large to send. A single validator sends none.
 fn check_frames(engine: &Named, genesis: &Genesis) -> anyhow::Result<()> {
     let most = Limits::default().frame_bytes(Channel::Bulk, true);
     let largest = (engine.largest)(genesis).map_err(anyhow::Error::msg)? + ENVELOPE_BYTES;
@@ -94,7 +95,7 @@ fn check_frames(engine: &Named, genesis: &Genesis) -> anyhow::Result<()> {
     )
 }
 
-/// Refuses to go on with what `place` holds when another engine was asked for.
+/// Refuses to continue with the data in `place` if another engine was requested.
 pub fn expect(genesis: &Genesis, asked: Option<&str>, place: &Path) -> anyhow::Result<()> {
     let own = &genesis.engine.name;
     if let Some(asked) = asked.filter(|asked| asked != own) {
@@ -106,19 +107,19 @@ pub fn expect(genesis: &Genesis, asked: Option<&str>, place: &Path) -> anyhow::R
     Ok(())
 }
 
-/// The verifier and the factory of a validator's engine.
+/// Verifier and factory of a validator's engine.
 pub fn build(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
     (named(&genesis.engine.name)?.build)(genesis, keys)
 }
 
-/// An engine's configuration for a chain of one node.
+/// Configuration of an engine for a chain with a single node.
 pub fn alone(word: &str) -> anyhow::Result<EngineConfig> {
     let engine = named(word)?;
     let parameters = engine.alone.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<BTreeMap<_, _>>();
     Ok(EngineConfig { name: engine.word.to_owned(), parameters })
 }
 
-/// Different at every start: old answers to "what did I sign last?" must not be taken for new ones.
+/// Different at every start: old responses to "what did I sign last?" must not count as new ones.
 fn fresh_seed() -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = B256::random().0;
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
@@ -187,7 +188,7 @@ mod tests {
         for word in ["mahi-mahi", "autobahn"] {
             let error = check_with(word, 4, 8 << 20, &[]).unwrap_err();
             assert!(error.contains("expected messages of at most 8388608 bytes"), "{error}");
-            // What the refusal says helps, and not more than it has to.
+            // The suggestion in the error is sufficient and minimal.
             let by: u32 = error.rsplit(' ').next().unwrap().parse().unwrap();
             assert_eq!(check_with(word, 4, (8 << 20) - by, &[]), Ok(()));
             assert!(check_with(word, 4, (8 << 20) - by + 1, &[]).is_err());

@@ -1,14 +1,14 @@
-//! Exit codes and the two output channels. A command's result goes to standard output and nothing else does; everything
-//! for people goes to standard error.
+//! Exit codes and output channels. Only a command's result goes to standard output; messages for people go to
+//! standard error.
 
 use std::{fmt::Display, io::Write, process::ExitCode};
 
-/// What the exit code of `corniche` says. 0 is success.
+/// Exit code of `corniche`; 0 is success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Anything without a code of its own.
+    /// Any error without its own code.
     Failure = 1,
-    /// Wrong arguments, as the argument parser reports them, or a file that the command refuses.
+    /// Invalid arguments, or a file that the command refuses.
     Usage = 2,
     /// The transaction is in a block and reverted, or the call reverted.
     Reverted = 3,
@@ -16,17 +16,18 @@ pub enum Exit {
     Refused = 4,
     /// The node cannot be reached.
     Unreachable = 5,
-    /// Something did not happen before its deadline; it may still happen.
+    /// Timeout; the operation may still complete.
     Deadline = 6,
-    /// The node stopped by itself because going on would be unsafe; the message says why.
+    /// The node stopped because continuing would be unsafe; the message has the reason.
     Halted = 7,
-    /// A simulated network did not commit what it accepted.
+    /// A simulated network did not commit accepted transactions.
     NoProgress = 8,
-    /// A simulated network broke a safety promise, or a benchmark found a block that parallel execution makes something else of.
+    /// A simulated network violated safety, or a benchmark found a block with different results in parallel
+    /// execution.
     Diverged = 9,
 }
 
-/// An error with an exit code of its own.
+/// Error with its own exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failed {
@@ -40,19 +41,19 @@ impl Failed {
     }
 }
 
-/// Prints the error and gives the exit code it asks for.
+/// Prints the error and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     note(format_args!("error: {error:#}"));
     let failed = error.chain().find_map(|cause| cause.downcast_ref::<Failed>());
     ExitCode::from(failed.map_or(Exit::Failure, |failed| failed.exit) as u8)
 }
 
-/// One line of a command's result, on standard output. A reader that has gone away is not an error.
+/// Prints one line of a command's result to standard output. A closed pipe is not an error.
 pub fn result(line: impl Display) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-/// One line for people, on standard error.
+/// Prints one line for people to standard error.
 pub fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -1,4 +1,5 @@
-//! `corniche explorer`: the explorer as a process of its own, beside any node. `corniche dev` and `corniche testnet up` bring one.
+//! `corniche explorer`: the explorer as its own process, for any node. `corniche dev` and `corniche testnet
+//! up` start one too.
 
 use crate::{exit, node::start_logging};
 use anyhow::Context;
@@ -10,10 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where an explorer is found unless somebody says otherwise.
+/// Default port of an explorer.
 pub const PORT: u16 = 4000;
 
-/// The database within an explorer's directory.
+/// Database file in an explorer's directory.
 const FILE: &str = "explorer.sqlite";
 
 /// Show a chain to people: an explorer that follows a node
@@ -52,7 +53,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs `corniche explorer` until it is told to stop.
+/// Runs `corniche explorer` until it is stopped.
 pub fn run(args: Args) -> anyhow::Result<()> {
     start_logging();
     let database = match &args.database {
@@ -80,12 +81,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         explorer.run(asked_to_stop()).await?;
         anyhow::Ok(())
     });
-    // Requests to a node that does not answer end with the process.
+    // Pending requests to a node end with the process.
     runtime.shutdown_background();
     result
 }
 
-/// The explorer of a node in this process.
+/// Starts the explorer of a node in this process.
 pub async fn beside(node: SocketAddr, port: u16, data: &Path, keep: Keep, currency: &str) -> anyhow::Result<Explorer> {
     let config = Config {
         node: format!("http://{node}"),
@@ -100,7 +101,7 @@ pub async fn beside(node: SocketAddr, port: u16, data: &Path, keep: Keep, curren
     Explorer::open(&config).await.with_context(|| format!("cannot begin the explorer over {}", data.join(FILE).display()))
 }
 
-/// The URL of a database in a directory of its own.
+/// URL of a database file in this directory.
 fn in_directory(directory: &Path) -> anyhow::Result<String> {
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     Ok(format!("sqlite://{}?mode=rwc", directory.join(FILE).display()))

@@ -1,8 +1,9 @@
-//! Making a genesis: [`make_network`] from a [`NetworkSpec`] for networks whose keys are all made in one place, and
-//! `corniche genesis` for those whose validators bring their own.
+//! Creating a genesis: [`make_network`] from a [`NetworkSpec`] for networks whose keys are all created in one
+//! place, and `corniche genesis` for validators with their own keys.
 //!
-//! Whoever makes a genesis deals the shares of the threshold coin and so knows the coin; until a distributed key
-//! generation exists the dealer has to be trusted not to predict leaders. It learns no other secret in the second form.
+//! The creator of a genesis deals the shares of the threshold coin, and so knows the coin. Until there is a
+//! distributed key generation, the dealer must be trusted not to predict leaders. With validators' own keys,
+//! the dealer learns no other secret.
 
 mod contracts;
 
@@ -25,15 +26,15 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Wei of one unit of the native currency.
+/// Wei per unit of the native currency.
 const ETHER: u128 = 1_000_000_000_000_000_000;
 
-/// What a network is made from. The same value gives the same network, byte for byte.
+/// Parameters of a network. Equal parameters give the same network, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkSpec {
     /// 1 to 1000.
     pub validators: usize,
-    /// `None` derives one from the seed, so that wallets do not confuse two development networks.
+    /// `None` derives it from the seed, so that wallets do not confuse two development networks.
     pub chain_id: Option<u64>,
     pub currency: String,
     pub timestamp_ms: TimestampMs,
@@ -45,12 +46,12 @@ pub struct NetworkSpec {
     pub fees: FeeRules,
     pub engine: EngineConfig,
     pub accounts: BTreeMap<Address, GenesisAccount>,
-    /// Every key comes from it: secret unless the network is a test's.
+    /// Every key is derived from it: secret, except in tests.
     pub seed: [u8; 32],
 }
 
 impl Default for NetworkSpec {
-    /// Four validators on Mahi-Mahi, a fresh seed, the development accounts funded.
+    /// Four validators on Mahi-Mahi, a random seed, funded development accounts.
     fn default() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -71,14 +72,14 @@ impl Default for NetworkSpec {
     }
 }
 
-/// A genesis and the secrets of all its validators, in the genesis' order.
+/// Genesis and the secrets of all its validators, in the order of the genesis.
 #[derive(Clone, Debug)]
 pub struct Network {
     pub genesis: Genesis,
     pub validators: Vec<ValidatorKeys>,
 }
 
-/// Makes every validator's keys and the genesis that names them.
+/// Creates every validator's keys and the genesis with them.
 pub fn make_network(spec: &NetworkSpec) -> anyhow::Result<Network> {
     let seed = |index: usize| derive(&spec.seed, "validator", index);
     let mut validators: Vec<_> = (0..spec.validators).map(|index| ValidatorKeys::from_seed(seed(index))).collect();
@@ -89,7 +90,7 @@ pub fn make_network(spec: &NetworkSpec) -> anyhow::Result<Network> {
     Ok(Network { genesis, validators })
 }
 
-/// Makes the genesis of validators that keep their keys to themselves; the coin shares are theirs, in the same order.
+/// Creates the genesis for validators with their own keys; also returns their coin shares, in the same order.
 pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyhow::Result<(Genesis, Vec<CoinSecretShare>)> {
     ensure!(
         !validators.is_empty() && validators.len() <= 1_000,
@@ -112,7 +113,7 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
         validators,
         coin_shares: Vec::new(),
         coin_public_key: Bytes::new(),
-        // What the spec says of such an address is what counts.
+        // An account in the spec overrides a predefined contract.
         accounts: contracts::contracts().chain(spec.accounts.clone()).collect(),
     };
     let committee = Committee::from_genesis(&genesis);
@@ -122,7 +123,7 @@ pub fn make_genesis(spec: &NetworkSpec, validators: Vec<ValidatorInfo>) -> anyho
     Ok((genesis, deal.shares))
 }
 
-/// Reads and checks a genesis file, signatures included.
+/// Reads and verifies a genesis file, including its signatures.
 pub fn load(path: &Path) -> anyhow::Result<Genesis> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let genesis = Genesis::from_json(&text).with_context(|| path.display().to_string())?;
@@ -131,7 +132,7 @@ pub fn load(path: &Path) -> anyhow::Result<Genesis> {
     Ok(genesis)
 }
 
-/// The checks that every node makes on reading it.
+/// The checks that every node makes when it reads a genesis.
 fn check(genesis: &Genesis) -> anyhow::Result<()> {
     Genesis::from_json(&genesis.to_json())?;
     corniche_crypto::verify_genesis(genesis)?;
@@ -143,12 +144,12 @@ fn check(genesis: &Genesis) -> anyhow::Result<()> {
 pub struct DevAccount {
     pub address: Address,
     pub key: EthereumKey,
-    /// The secret, printable because the whole world knows it.
+    /// Secret key. May be printed, because it is publicly known.
     pub secret: &'static str,
 }
 
-/// Private keys of the mnemonic `test test test test test test test test test test test junk`. They are PUBLIC: whoever
-/// funds them outside a development network gives the money away.
+/// Private keys of the mnemonic `test test test test test test test test test test test junk`. They are
+/// PUBLIC: funds sent to them outside a development network are lost.
 const DEV_SECRETS: [&str; 10] = [
     "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
     "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
@@ -162,7 +163,7 @@ const DEV_SECRETS: [&str; 10] = [
     "0x2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6",
 ];
 
-/// The ten development accounts, in the order that wallets derive them.
+/// The ten development accounts, in the order in which wallets derive them.
 pub fn dev_accounts() -> Vec<DevAccount> {
     let account = |secret: &'static str| {
         let key = EthereumKey::from_hex(secret).expect("the constants above are valid keys");
@@ -171,7 +172,7 @@ pub fn dev_accounts() -> Vec<DevAccount> {
     DEV_SECRETS.into_iter().map(account).collect()
 }
 
-/// An account that holds this many whole units.
+/// Account with this number of whole units.
 pub fn funded(units: u64) -> GenesisAccount {
     GenesisAccount { balance: U256::from(units) * U256::from(ETHER), ..GenesisAccount::default() }
 }
@@ -181,7 +182,8 @@ fn derive(seed: &[u8; 32], label: &str, index: usize) -> [u8; 32] {
     corniche_crypto::digest(&[b"corniche-network/".as_slice(), label.as_bytes(), &index, seed].concat()).0
 }
 
-/// Ten decimal digits starting with 7: wallets take it (below 2^53), and public chains do not lie there.
+/// Ten decimal digits starting with 7: below 2^53, so that wallets accept it, and outside the range of public
+/// chains.
 fn derived_chain_id(seed: &[u8; 32]) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = derive(seed, "chain-id", 0);
     7_000_000_000 + u64::from_le_bytes([a, b, c, d, e, f, g, h]) % 1_000_000_000
@@ -242,7 +244,7 @@ struct New {
     dev_accounts: bool,
 }
 
-/// An engine's parameter on a command line.
+/// Parses an engine parameter from the command line.
 pub fn parameter(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.parse().map_err(|_| format!("{value} is not a number"))?))
@@ -301,7 +303,7 @@ impl New {
         })
     }
 
-    /// `validator-<i>/keys/` for each.
+    /// Writes `validator-<i>/keys/` for each validator.
     fn write_network(&self, spec: &NetworkSpec) -> anyhow::Result<Genesis> {
         let network = make_network(spec)?;
         for (index, keys) in network.validators.iter().enumerate() {
@@ -311,7 +313,7 @@ impl New {
         Ok(network.genesis)
     }
 
-    /// `coin-shares/validator-<i>.key` for each.
+    /// Writes `coin-shares/validator-<i>.key` for each validator.
     fn write_dealt(&self, spec: &NetworkSpec) -> anyhow::Result<Genesis> {
         let validators = self.from.iter().map(|path| keys::read_public(path)).collect::<anyhow::Result<_>>()?;
         let (genesis, shares) = make_genesis(spec, validators)?;
@@ -354,7 +356,7 @@ fn identity_text(genesis: &Genesis) -> String {
     )
 }
 
-/// How `peers` in a `node.toml` names the validators, in committee order.
+/// Names of the validators for `peers` in a `node.toml`, in committee order.
 fn peer_ids(genesis: &Genesis) -> Vec<String> {
     genesis.validators.iter().map(|validator| PeerKey(validator.network_key).to_string()).collect()
 }
@@ -413,7 +415,7 @@ mod tests {
         let address: Address = "0xcA11bde05977b3631167028862bE2a173976CA11".parse().unwrap();
         let account = &genesis.accounts[&address];
         assert_eq!((account.nonce, account.balance), (1, U256::ZERO));
-        // Frozen: two who make a genesis from the same inputs have to make the same.
+        // Frozen: the same inputs must always give the same genesis.
         assert_eq!(
             corniche_types::keccak256(&account.code).to_string(),
             "0xef8677226fad7c560b89dfbdf418624607e8c2fc3a628da7a2e42b6422c0f562"

@@ -1,16 +1,16 @@
-//! A validator's keys: making them, showing their public part, and the `keys/` directory they live in.
+//! Keys of a validator: creation, public part, and the `keys/` directory.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `consensus.key` | ed25519 seed: signs the engine's messages |
 //! | `bls.key` | BLS12-381 secret: signs headers |
 //! | `network.key` | ed25519 seed of the libp2p identity |
-//! | `coin.key` | share of the engine's threshold coin; dealt with the genesis, so absent before |
-//! | `fee.key` | secp256k1 key of the fee address, when it was made here and not given |
-//! | `public.json` | the public part, the entry of the genesis' `validators` |
+//! | `coin.key` | share of the engine's threshold coin; dealt with the genesis, so missing before |
+//! | `fee.key` | secp256k1 key of the fee address, if it was created here |
+//! | `public.json` | public part: the entry in the genesis' `validators` |
 //!
-//! Secrets are lines of hexadecimal in files of mode 0600 in a directory of mode 0700. Files that others can read are
-//! refused on loading, like ssh does: such a key has to be taken for lost.
+//! Secrets are lines of hexadecimal in files of mode 0600, in a directory of mode 0700. Files that others can
+//! read are refused on loading, as in ssh: such a key must be considered compromised.
 
 use crate::exit;
 use anyhow::{Context, bail, ensure};
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The secret of a libp2p identity: an ed25519 seed.
+/// Secret of a libp2p identity: an ed25519 seed.
 #[derive(Clone)]
 pub struct NetworkKey([u8; 32]);
 
@@ -82,12 +82,12 @@ impl NetworkKey {
         Self(seed)
     }
 
-    /// What the network layer builds its identity from.
+    /// Seed from which the network layer creates its identity.
     pub fn seed(&self) -> [u8; 32] {
         self.0
     }
 
-    /// The 32 bytes that the genesis names.
+    /// Public key in the genesis, 32 bytes.
     pub fn public(&self) -> B256 {
         ConsensusKey::from_seed(self.0).public()
     }
@@ -99,21 +99,21 @@ impl std::fmt::Debug for NetworkKey {
     }
 }
 
-/// Everything secret that one validator holds.
+/// All secrets of one validator.
 #[derive(Clone, Debug)]
 pub struct ValidatorKeys {
     pub consensus: ConsensusKey,
     pub bls: BlsSecretKey,
     pub network: NetworkKey,
-    /// Absent until a genesis dealt it.
+    /// `None` until it is dealt with a genesis.
     pub coin: Option<CoinSecretShare>,
     pub fee_address: Address,
-    /// Present when the fee address was made together with the other keys.
+    /// Present if the fee address was created together with the other keys.
     pub fee_key: Option<EthereumKey>,
 }
 
 impl ValidatorKeys {
-    /// Every key from one seed, each under a label of its own.
+    /// Derives all keys from one seed, each with its own label.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         let derive = |label: &str| corniche_crypto::digest(&[b"corniche-keys/", label.as_bytes(), &seed].concat()).0;
         let fee_key = (0u8..)
@@ -129,7 +129,7 @@ impl ValidatorKeys {
         }
     }
 
-    /// The public part, as a genesis lists it.
+    /// Public part, as listed in a genesis.
     pub fn public(&self) -> ValidatorInfo {
         ValidatorInfo {
             consensus_key: self.consensus.public(),
@@ -140,8 +140,11 @@ impl ValidatorKeys {
         }
     }
 
-    /// The validator of `genesis` that these keys are; `None` when the genesis does not list the consensus key at all. An
-    /// error when it does but the other keys are not the ones it lists: such a node must not start.
+    /// Index of the validator with these keys; `None` if the genesis does not list the consensus key.
+    ///
+    /// # Errors
+    ///
+    /// The genesis lists the consensus key with other keys than these: such a node must not start.
     pub fn index_in(&self, genesis: &Genesis) -> anyhow::Result<Option<ValidatorIndex>> {
         let own = self.public();
         let same_key = |validator: &ValidatorInfo| validator.consensus_key == own.consensus_key;
@@ -161,7 +164,7 @@ impl ValidatorKeys {
         Ok(Some(index))
     }
 
-    /// Writes the keys into a directory that must not exist yet.
+    /// Writes the keys into a new directory.
     pub fn save(&self, directory: &Path) -> anyhow::Result<()> {
         if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
@@ -212,7 +215,7 @@ fn public_json(public: &ValidatorInfo) -> String {
     serde_json::to_string_pretty(public).expect("a validator's entry has no map")
 }
 
-/// Writes one secret as a line of text, mode 0600, into a file that must not exist yet.
+/// Writes one secret as a line of text into a new file of mode 0600.
 pub fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -223,7 +226,7 @@ pub fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
     writeln!(file, "{text}").and_then(|()| file.sync_all()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Reads one secret. Errors name the file, never what is in it.
+/// Reads one secret. Errors contain the file's name, never its content.
 pub fn read_secret<T, E>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> anyhow::Result<T> {
     let file = fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mode = file.metadata()?.permissions().mode();

@@ -1,9 +1,9 @@
-//! Keystores: an account's key in a file, encrypted with a password. The format is Web3 Secret Storage, version 3, which geth, cast and
-//! wallets write and read.
+//! Keystores: an account's key in a file, encrypted with a password. The format is Web3 Secret Storage,
+//! version 3, as in geth, cast and wallets.
 //!
-//! A password becomes a key by scrypt (or PBKDF2, when another program wrote the file); half of it encrypts by AES-128-CTR, the other half
-//! goes into a keccak-256 that tells a wrong password from a right one. A file may come from anybody, so what it asks a key derivation
-//! to cost is bounded.
+//! The password is converted to a key by scrypt (or PBKDF2, in files of other programs). One half of that key
+//! encrypts with AES-128-CTR. The other half goes into a keccak-256 hash that detects wrong passwords. A file
+//! may come from anyone, so the cost of its key derivation is bounded.
 
 use aes::cipher::{KeyIvInit, StreamCipher};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -17,15 +17,15 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// As geth and cast write them by default. One attempt at a password takes about a second and 256 MiB.
+/// Default of geth and cast. One attempt at a password takes about a second and 256 MiB.
 pub const STANDARD: Cost = Cost { log_n: 18, r: 8, p: 1 };
 
-/// What a foreign file may ask for: half a GiB, and sixteen times the standard work.
+/// Limits for files of other programs: 512 MiB, and sixteen times the standard work.
 const MAX_MEMORY: u64 = 1 << 29;
 const MAX_WORK: u64 = 1 << 25;
 const MAX_ROUNDS: u32 = 10_000_000;
 
-/// Of scrypt: `2^log_n` blocks of `128 r` bytes, `p` times.
+/// Cost of scrypt: `2^log_n` blocks of `128 r` bytes, `p` times.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub log_n: u8,
@@ -33,10 +33,10 @@ pub struct Cost {
     pub p: u32,
 }
 
-/// The file.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Keystore {
-    /// Without 0x, as geth writes it; some programs leave it out, since it says whose key this is.
+    /// Without 0x, as in geth. Some programs omit it, because it reveals the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     #[serde(alias = "Crypto")]
@@ -71,7 +71,7 @@ enum Derivation {
 type Cipher = ctr::Ctr128BE<aes::Aes128>;
 
 impl Keystore {
-    /// Encrypts a key. The same key and password give another file each time.
+    /// Encrypts a key. The result differs each time, because the salt is random.
     pub fn lock(key: &EthereumKey, password: &str, cost: Cost) -> anyhow::Result<Self> {
         let (salt, iv, id) = (B256::random(), B256::random(), B256::random());
         let n = 1u64 << cost.log_n;
@@ -90,7 +90,11 @@ impl Keystore {
         Ok(Self { address: Some(hex::encode(key.address())), crypto, id: uuid(id), version: 3 })
     }
 
-    /// The key, if the password is right.
+    /// Decrypts the key.
+    ///
+    /// # Errors
+    ///
+    /// The password is wrong, or the format is not supported.
     pub fn unlock(&self, password: &str) -> anyhow::Result<EthereumKey> {
         ensure!(self.version == 3, "it is of version {}; only version 3 is read", self.version);
         ensure!(self.crypto.cipher == "aes-128-ctr", "its cipher is {}, not aes-128-ctr", self.crypto.cipher);
@@ -107,7 +111,7 @@ impl Keystore {
         Ok(key)
     }
 
-    /// Whose key it says that it holds.
+    /// Address stored in the file; not verified.
     pub fn address(&self) -> Option<Address> {
         self.address.as_deref()?.parse().ok()
     }
@@ -118,14 +122,14 @@ impl Keystore {
             .with_context(|| format!("{} is not a keystore (Web3 Secret Storage, version 3)", path.display()))
     }
 
-    /// Into a file that must not exist yet, mode 0600.
+    /// Writes a new file of mode 0600.
     pub fn save(&self, path: &Path) -> anyhow::Result<()> {
         crate::keys::write_secret(path, &serde_json::to_string(self)?)
     }
 }
 
 impl Derivation {
-    /// 32 bytes of key.
+    /// Derives 32 bytes of key.
     fn derive(&self, password: &str) -> anyhow::Result<Zeroizing<Vec<u8>>> {
         let (dklen, salt) = match self {
             Self::Scrypt { dklen, salt, .. } | Self::Pbkdf2 { dklen, salt, .. } => (*dklen, salt),
@@ -164,7 +168,7 @@ fn mac(derived: &[u8], text: &[u8]) -> B256 {
     keccak256([&derived[16..], text].concat())
 }
 
-/// A random UUID (version 4); nothing reads it.
+/// Random UUID (version 4); nothing reads it.
 fn uuid(random: B256) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&random[..16]);
@@ -174,7 +178,8 @@ fn uuid(random: B256) -> String {
     [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
 }
 
-/// Where keystores lie that are called by a name: `CORNICHE_KEYSTORES`, or `.corniche/keystores` in the home directory.
+/// Directory of keystores that are given by name: `CORNICHE_KEYSTORES`, or `.corniche/keystores` in the home
+/// directory.
 pub fn directory() -> anyhow::Result<PathBuf> {
     if let Some(directory) = std::env::var_os("CORNICHE_KEYSTORES") {
         return Ok(directory.into());
@@ -183,7 +188,7 @@ pub fn directory() -> anyhow::Result<PathBuf> {
     Ok(Path::new(&home).join(".corniche/keystores"))
 }
 
-/// A file, or the keystore of that name.
+/// Path of a keystore given by path or name.
 pub fn find(given: &Path) -> anyhow::Result<PathBuf> {
     if given.exists() || given.components().count() > 1 {
         return Ok(given.to_owned());
@@ -198,7 +203,7 @@ pub fn find(given: &Path) -> anyhow::Result<PathBuf> {
     Ok(named)
 }
 
-/// A password: from a file, from the environment variable `CORNICHE_PASSWORD`, or asked for at the terminal.
+/// Reads a password from a file, from the environment variable `CORNICHE_PASSWORD`, or from the terminal.
 pub fn password(file: Option<&Path>, ask: &str) -> anyhow::Result<Zeroizing<String>> {
     if let Some(path) = file {
         let text = Zeroizing::new(fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?);
@@ -217,11 +222,11 @@ pub fn password(file: Option<&Path>, ask: &str) -> anyhow::Result<Zeroizing<Stri
 mod tests {
     use super::*;
 
-    /// The key and the password of the specification's examples.
+    /// Key and password of the specification's examples.
     const SECRET: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
     const CHEAP: Cost = Cost { log_n: 4, r: 8, p: 1 };
 
-    /// The examples of the Web3 Secret Storage Definition.
+    /// Examples of the Web3 Secret Storage Definition.
     const BY_SCRYPT: &str = r#"{"crypto": {"cipher": "aes-128-ctr", "cipherparams": {"iv": "83dbcc02d8ccb40e466191a123791e0e"},
         "ciphertext": "d172bf743a674da9cdad04534d56926ef8358534d458fffccd4e6ad2fbde479c", "kdf": "scrypt",
         "kdfparams": {"dklen": 32, "n": 262144, "p": 8, "r": 1, "salt": "ab0c7876052600dd703518d6fc3fe8984592145b591fc8fb5c6d43190334ba19"},
@@ -233,7 +238,7 @@ mod tests {
         "mac": "517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},
         "id": "3198bc9c-6672-5ab3-d995-4942343ae5b6", "version": 3}"#;
 
-    /// One of geth's own tests: scrypt as everybody writes it, if cheaper.
+    /// From geth's tests: scrypt with the usual parameters, but cheaper.
     const OF_GETH: &str = r#"{"address":"45dea0fb0bba44f4fcf290bba71fd57d7117cbb8","crypto":{"cipher":"aes-128-ctr",
         "ciphertext":"b87781948a1befd247bff51ef4063f716cf6c2d3481163e9a8f42e1f9bb74145","cipherparams":{"iv":"dc4926b48a105133d2f16b96833abf1e"},
         "kdf":"scrypt","kdfparams":{"dklen":32,"n":2,"p":1,"r":8,"salt":"004244bbdc51cadda545b1cfa43cff9ed2ae88e08c61f1479dbb45410722f8f0"},
@@ -243,12 +248,13 @@ mod tests {
     fn what_others_wrote_is_read() {
         let keystore: Keystore = serde_json::from_str(BY_PBKDF2).unwrap();
         assert_eq!(keystore.unlock("testpassword").unwrap().to_hex().trim_start_matches("0x"), SECRET);
-        // The address in the file is compared with the key's.
+        // Compares the address in the file with the key's.
         let keystore: Keystore = serde_json::from_str(OF_GETH).unwrap();
         keystore.unlock("").unwrap();
     }
 
-    /// The specification's other example has n = 2^18 with r = 1, where RFC 7914 wants n below 2^16; no program writes that.
+    /// The specification's other example has n = 2^18 with r = 1, but RFC 7914 requires n below 2^16 there;
+    /// no program writes that.
     #[test]
     fn scrypt_outside_of_its_rfc_is_refused() {
         let keystore: Keystore = serde_json::from_str(BY_SCRYPT).unwrap();

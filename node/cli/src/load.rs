@@ -1,8 +1,9 @@
-//! `corniche load`: what a node does under load. Transfers through its RPC until they are executed ([`transfers`]), or requests that change
-//! nothing, of any node that speaks Ethereum's RPC ([`reads`]).
+//! `corniche load`: measures a node under load. Sends transfers through its RPC until they are executed
+//! ([`transfers`]), or read requests to any node with Ethereum's RPC ([`reads`]).
 //!
-//! The generator runs on the processors it measures, so it does as little as it can while the clock runs: requests are text
-//! before it starts, each sender has one connection ([`wire`]), and the report says what the generator itself used.
+//! The generator may run on the processors that it measures, so it does little work while the clock runs.
+//! Requests are encoded before the start, each sender has one connection ([`wire`]), and the report includes
+//! the generator's own processor time.
 
 mod latency;
 mod progress;
@@ -97,22 +98,22 @@ fn reads(args: &Args) -> anyhow::Result<Report> {
     })
 }
 
-/// What came of a run.
+/// Results of a run.
 struct Report {
-    /// What there are many of: "transfer", "request".
+    /// Unit of the counts: "transfer" or "request".
     noun: &'static str,
     planned: usize,
     latencies: Latencies,
-    /// Of transfers from the first submission to the last block seen.
+    /// For transfers: from the first submission to the last block seen.
     seconds: f64,
-    /// What the generator itself used while it measured.
+    /// Processor time of the generator during the measurement.
     processor: Duration,
-    /// How often the node asked to come back later; only transfers know that.
+    /// Number of "try again later" responses; only for transfers.
     pushed_back: Option<u64>,
 }
 
 impl Report {
-    /// The generator's processor time, microseconds per transfer or request.
+    /// Processor time of the generator in microseconds per transfer or request.
     fn own_cost(&self) -> f64 {
         self.processor.as_secs_f64() * 1e6 / self.latencies.count().max(1) as f64
     }

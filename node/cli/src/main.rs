@@ -1,4 +1,4 @@
-//! The `corniche` binary: one command line, a module for each command.
+//! The `corniche` binary: one command line, with a module for each command.
 
 mod account;
 mod bench;
@@ -19,8 +19,9 @@ mod threads;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// What one thread allocates another one often frees here: receipts, changes, messages. The system's allocator takes a lock for each of
-/// these, and two threads that executed a block spent more time waiting for it than for each other.
+/// Memory allocated by one thread is often freed by another: receipts, changes, messages. The system's
+/// allocator takes a lock for each of these, and two threads that executed a block spent more time waiting
+/// for it than for each other.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

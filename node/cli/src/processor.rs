@@ -1,4 +1,4 @@
-//! What this process uses of the processors.
+//! Processor time of this process.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub fn thread_cpu() -> Duration {
 
 fn clock(which: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one timespec, which is ours and outlives it.
+    // SAFETY: the call writes one timespec, which we own and which outlives the call.
     #[allow(unsafe_code)]
     let failed = unsafe { libc::clock_gettime(which, &mut time) };
     assert_eq!(failed, 0, "every process and every thread has a CPU clock");

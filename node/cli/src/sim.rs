@@ -1,5 +1,5 @@
-//! `corniche sim`: whole networks in virtual time. This reads the files, prints the result and picks the exit code; the rest is the
-//! simulator's.
+//! `corniche sim`: whole networks in virtual time. Reads the files, prints the result and sets the exit code;
+//! the rest is in the simulator.
 
 use crate::exit::{self, Exit, Failed};
 use anyhow::Context;
@@ -63,11 +63,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     trace.map(TraceFile::finish).transpose().map(drop)
 }
 
-/// The file of `--trace`.
+/// Output file of `--trace`.
 struct TraceFile {
     path: PathBuf,
     lines: Rc<RefCell<BufWriter<File>>>,
-    /// The first write that failed; the run goes on.
+    /// First failed write; the run continues.
     failed: Rc<Cell<Option<io::Error>>>,
 }
 
@@ -93,7 +93,8 @@ impl TraceFile {
     }
 }
 
-/// Proposals and verdicts; the leaders of a round follow from its verdicts, who signed what is not written, and notes are for logs.
+/// Trace line for proposals and decisions. Leaders follow from the decisions; signatures and notes are
+/// omitted.
 fn trace_line(now: Micros, node: usize, event: &TraceEvent) -> Option<Value> {
     let at = now.0 / 1_000;
     match event {
@@ -140,7 +141,7 @@ fn vertex(proposal: &Vertex) -> DagVertex {
     }
 }
 
-/// The wasm that the scenario's payload calls.
+/// Wasm of the contract that the scenario's payload calls.
 fn contract(file: &Path, scenario: &Scenario) -> anyhow::Result<Option<Vec<u8>>> {
     let Some(name) = &scenario.contract else { return Ok(None) };
     let path = file.parent().unwrap_or(Path::new("")).join(name);
@@ -150,7 +151,7 @@ fn contract(file: &Path, scenario: &Scenario) -> anyhow::Result<Option<Vec<u8>>>
     Ok(Some(fs::read(&path).map_err(unreadable)?))
 }
 
-/// Success only for a pass; why not, and how to see it again.
+/// Succeeds only if the run passed; otherwise prints the violations and how to reproduce them.
 fn judge(report: &Report) -> anyhow::Result<()> {
     let failed = |exit, what: &str| Err(Failed::new(exit, format!("{what}; seed {} shows it again", report.seed)).into());
     for violation in &report.violations {

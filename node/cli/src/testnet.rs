@@ -1,7 +1,8 @@
 //! `corniche testnet`: a whole network as processes on this machine.
 //!
-//! The directory holds `testnet.json` (what `up` made), `genesis.json`, and per node a folder with `node.toml`, its keys,
-//! `data/` and `node.log`. `up` on an existing directory starts the same network again on its data.
+//! The directory has `testnet.json` (written by `up`), `genesis.json`, and per node a folder with
+//! `node.toml`, its keys, `data/` and `node.log`. `up` on an existing directory starts the same network again
+//! with its data.
 
 use crate::{
     engines,
@@ -29,7 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long `up` waits for all nodes, and `down` for each to stop by itself.
+/// Timeout of `up` for all nodes to start, and of `down` for each to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Run a network of several validators on this machine
@@ -103,13 +104,13 @@ struct Up {
     json: bool,
 }
 
-/// What `up` made: enough to start, stop and ask every node.
+/// Network created by `up`: the data needed to start, stop and query every node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Testnet {
     chain_id: u64,
     nodes: Vec<Member>,
-    /// It follows the first node, and asks all for their peers.
+    /// Follows the first node, and queries all nodes for their peers.
     #[serde(default)]
     explorer: Option<Member>,
 }
@@ -120,16 +121,16 @@ struct Member {
     name: String,
     /// `validator`, `full` or `explorer`.
     role: String,
-    /// URL; the explorer's is that of its pages.
+    /// URL; for the explorer, the URL of its pages.
     rpc: String,
     /// URL of a node's metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metrics: Option<String>,
-    /// The explorer, which has none, names its data here.
+    /// For the explorer, which has no configuration file, its data directory.
     config: PathBuf,
     data_dir: PathBuf,
     log: PathBuf,
-    /// Of the last start; it may be gone.
+    /// Process id of the last start; may have ended.
     pid: Option<u32>,
 }
 
@@ -195,13 +196,13 @@ fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
     }
     let place = dir.display();
     exit::result(format_args!("\nData   {place}/NODE/data\nLogs   {place}/NODE/node.log"));
-    // As it was called, so that the lines can be copied where nobody put it on the path.
+    // Program path as it was called, so that the lines can be copied even if it is not on the PATH.
     let program = std::env::args().next().unwrap_or_else(|| "corniche".into());
     exit::result(format_args!("Status {program} testnet status --dir {place}"));
     exit::result(format_args!("Stop   {program} testnet down --dir {place}          (--wipe deletes the data)"));
 }
 
-/// Makes keys, genesis and configuration files of a new network.
+/// Creates keys, genesis and configuration files of a new network.
 fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     ensure!(up.validators >= 1, "a network needs at least one validator");
     ensure!(up.validators + up.full_nodes <= 100, "more than 100 processes on one machine are not a testnet");
@@ -210,14 +211,14 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     let network = genesis::make_network(&NetworkSpec { validators: up.validators, engine, ..NetworkSpec::default() })?;
     fs::write(dir.join("genesis.json"), network.genesis.to_json())?;
     let total = up.validators + up.full_nodes;
-    // Threads beyond the processors only wake each other.
+    // More threads than processors only wake each other.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let limits = Limits {
         socket_threads: (processors / total).clamp(1, Limits::default().socket_threads),
         execution_threads: (processors / total).clamp(1, Limits::default().execution_threads),
-        // Running early takes processors that would idle otherwise; here there may be none.
+        // Speculation uses idle processors; here there may be none.
         speculation: processors >= total,
-        // All are on one address.
+        // All nodes have the same address.
         guests: up.full_nodes.max(Limits::default().guests),
         guests_per_address: up.full_nodes.max(Limits::default().guests_per_address),
         ..Limits::default()
@@ -239,7 +240,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             Some(keys) => keys.save(&folder.join("keys"))?,
             None => keys::write_secret(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,
         }
-        // One node gives to whoever asks, from the last of the funded accounts.
+        // One node has a faucet, from the last funded account.
         let faucet = genesis::dev_accounts().pop().filter(|_| index == 0);
         if let Some(account) = &faucet {
             keys::write_secret(&folder.join("faucet.key"), account.secret)?;
@@ -256,7 +257,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
             index: Default::default(),
             state: Default::default(),
             network_key: validator.is_none().then(|| "network.key".into()),
-            // Its clients are this machine's, and load is what they are here for.
+            // All clients are on this machine, and load tests are the purpose.
             serve: Serve { namespaces: namespaces(up, index)?, spare_loopback: true, ..Serve::default() },
             limits: limits.clone(),
         };
@@ -277,7 +278,7 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
     Ok(Testnet { chain_id: network.genesis.chain_id, nodes, explorer })
 }
 
-/// The first node is the one that the explorer asks, also for calls inside transactions.
+/// The explorer queries the first node, including traces of transactions.
 fn namespaces(up: &Up, index: usize) -> anyhow::Result<Namespaces> {
     Ok(match &up.namespaces {
         Some(namespaces) => namespaces.clone(),
@@ -311,7 +312,6 @@ fn peer_address(key: &NetworkKey, port: u16) -> String {
     format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", PeerKey(key.public()).to_peer_id())
 }
 
-/// Ports of all nodes.
 struct Ports {
     rpc: Vec<u16>,
     peers: Vec<u16>,
@@ -321,7 +321,7 @@ struct Ports {
 impl Ports {
     fn choose(base: u16, count: usize) -> anyhow::Result<Self> {
         if base == 0 {
-            // All listeners are held until all ports are known, so that they differ.
+            // All listeners are held until all ports are known, so that the ports differ.
             let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on this machine");
             let listeners = (0..3 * count).map(|_| free()).collect::<anyhow::Result<Vec<_>>>()?;
             let mut ports =
@@ -430,7 +430,7 @@ impl Member {
             .collect()
     }
 
-    /// It follows the first node, and asks the others for their peers.
+    /// Arguments of the explorer: it follows the first node, and queries the others for their peers.
     fn as_explorer(&self, nodes: &[Member], currency: &str, dag_rounds: u64) -> Vec<OsString> {
         let dag_rounds = dag_rounds.to_string();
         let options = std::iter::once("--node").chain(std::iter::repeat("--also-ask"));
@@ -445,23 +445,23 @@ impl Member {
         let binary = std::env::current_exe().context("cannot find the corniche binary")?;
         let mut command = Command::new(binary);
         command.args(arguments);
-        // A group of its own: an interrupt at the terminal that started the network does not stop it.
+        // Own process group: an interrupt at the terminal that started the network does not stop it.
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
         Ok(command.spawn().with_context(|| format!("cannot start {}", self.name))?.id())
     }
 
-    /// Whether the process of the last start is still there and is ours.
+    /// True if the process of the last start still runs and is ours.
     fn is_running(&self) -> bool {
         let Some(pid) = self.pid else { return false };
         let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
-        // A zombie has no command line; another program that took the number has another one.
+        // A zombie has no command line; another program with the same process id has a different one.
         let config = self.config.as_os_str().as_encoded_bytes();
         command.windows(config.len()).any(|window| window == config)
     }
 
     fn signal(&self, signal: i32) {
         if let Some(pid) = self.pid.and_then(|pid| i32::try_from(pid).ok()) {
-            // SAFETY: kill takes two numbers and touches no memory of ours.
+            // SAFETY: kill takes two numbers and accesses no memory of ours.
             #[allow(unsafe_code)]
             unsafe {
                 libc::kill(pid, signal);

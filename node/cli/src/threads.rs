@@ -1,5 +1,5 @@
-//! The threads that execute blocks: started once, parked between blocks, each with the stack that the virtual machine wants. Whoever
-//! has a block executed is one of them, so that nobody has to be woken for the first transaction.
+//! Threads that execute blocks: started once, parked between blocks, each with the stack size that the
+//! virtual machine needs. The caller is one of them, so no thread has to be woken for the first transaction.
 
 use corniche_executor::Pool;
 use corniche_vm::THREAD_STACK_BYTES;
@@ -13,43 +13,43 @@ use std::{
 
 type Job = dyn Fn(usize) + Sync;
 
-/// So many threads that run one job at a time, all of them at once; the first is the caller's.
+/// Pool of threads that run one job at a time, all of them at once; the first is the caller's.
 pub struct Threads {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
-    /// Held while a job runs: a second caller waits for its turn.
+    /// Held while a job runs: a second caller waits.
     turn: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Shared {
     round: Mutex<Round>,
-    /// A job is there, or the end.
+    /// Signals a new job, or the end.
     begin: Condvar,
-    /// The last thread has returned from the job.
+    /// Signals that the last thread has returned from the job.
     done: Condvar,
 }
 
 #[derive(Default)]
 struct Round {
-    /// How many jobs there were; a thread that knows a smaller number has work.
+    /// Number of jobs so far; a thread with a smaller number has work.
     number: u64,
-    /// There while threads run it.
+    /// Present while threads run it.
     job: Option<&'static Job>,
     running: usize,
-    /// The first panic of this job.
+    /// First panic of this job.
     panic: Option<Box<dyn Any + Send>>,
     stopped: bool,
 }
 
 impl Threads {
-    /// Starts `count` threads less the caller's. Fails when the system has no room for them.
+    /// Starts `count` threads minus the caller's. Fails if the system cannot start them.
     pub fn start(count: usize) -> io::Result<Self> {
         let mut pool = Self { shared: Arc::default(), handles: Vec::new(), turn: Mutex::default() };
         for index in 1..count {
             let shared = pool.shared.clone();
             let builder = thread::Builder::new().name(format!("execute-{index}")).stack_size(THREAD_STACK_BYTES);
-            // If this one fails, dropping the pool ends those before it.
+            // If this one fails, dropping the pool ends the earlier ones.
             pool.handles.push(builder.spawn(move || shared.work(index))?);
         }
         Ok(pool)
@@ -61,15 +61,16 @@ impl Pool for Threads {
         self.handles.len() + 1
     }
 
-    /// A job that needs the pool itself waits for ever.
+    /// A job that calls the pool itself waits forever.
     ///
     /// # Panics
-    /// With what the caller's job did, or else the first one that panicked, after all have ended. A job that waits for one that panicked must be let go by
-    /// whoever wrote them.
+    /// Panics like the caller's own job, or else like the first job that panicked, after all have ended. Jobs
+    /// must not wait forever for one that panicked.
     fn run(&self, job: &(dyn Fn(usize) + Sync)) {
         let turn = lock(&self.turn);
-        // SAFETY: only the lifetime changes. The threads use the reference until they count themselves out of this round, this
-        // function returns only after all did, and it takes the reference back before that; nothing between can unwind.
+        // SAFETY: only the lifetime changes. The threads use the reference until they count themselves out of
+        // this round. This function returns only after all did, and takes the reference back before; nothing
+        // in between can unwind.
         #[allow(unsafe_code)]
         let job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync + '_), &'static Job>(job) };
         let mut round = lock(&self.shared.round);
@@ -97,7 +98,7 @@ impl Drop for Threads {
         lock(&self.shared.round).stopped = true;
         self.shared.begin.notify_all();
         for handle in self.handles.drain(..) {
-            // Jobs' panics are caught, and there is nothing else in a thread that could.
+            // Jobs' panics are caught, and the thread has no other code that could panic.
             let _ = handle.join();
         }
     }
@@ -130,7 +131,7 @@ impl Shared {
     }
 }
 
-/// No job runs under these locks, so a poisoned one is as good as any.
+/// No job runs under these locks, so a poisoned lock is still consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -159,7 +160,7 @@ mod tests {
     fn all_indices_run_at_the_same_time() {
         let pool = pool(4);
         assert_eq!(pool.threads(), 4);
-        // Passed by nobody unless all four are there together.
+        // Only passed if all four threads are there at once.
         let barrier = Barrier::new(4);
         let seen = Mutex::new(BTreeSet::new());
         pool.run(&|index| {
@@ -234,7 +235,7 @@ mod tests {
             let here = std::hint::black_box(here);
             if bytes < here.len() { here[0] } else { deep(bytes - here.len()).wrapping_add(here[7]) }
         }
-        // Far above the 2 MiB that a thread has by itself; with those the process would end here.
+        // Far above the default stack of 2 MiB, with which the process would abort here.
         pool(2).run(&|index| {
             if index > 0 {
                 std::hint::black_box(deep(THREAD_STACK_BYTES / 2));

@@ -1,5 +1,5 @@
-//! `corniche bench exec` at sizes that take seconds: every workload runs, parallel execution makes of it what serial execution does, and the
-//! JSON is what docs/bench.md says. The contracts have to be built: `make contracts`.
+//! `corniche bench exec` with sizes that take seconds: every workload runs, parallel results equal serial
+//! ones, and the JSON matches docs/bench.md. Needs built contracts: `make contracts`.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -63,7 +63,7 @@ fn every_workload_runs_and_parallel_is_what_serial_is() {
         assert_eq!(keys(workload), expected);
         assert_eq!((&workload["equal"], workload["transactions"].as_u64()), (&Value::Bool(true), Some(96)), "{name}");
         assert_eq!(workload["skipped"], 0, "{name}");
-        // Only TPC-C wants some to revert: the tables are where the contracts look for them.
+        // Only TPC-C has reverts; so the tables are where the contracts expect them.
         assert!(name == "tpcc" || workload["reverted"] == 0, "{workload:#}");
         assert!(workload["reverted"].as_u64().unwrap() < 10, "{workload:#}");
         assert_eq!(keys(&workload["serial"]), ["cpuMicrosecondsPerTransaction", "transactionsPerSecond"]);
@@ -110,7 +110,7 @@ fn every_contract_runs_without_a_state_and_on_bare_wasmtime() {
             for company in ["alone", "besideBusyThread", "twoThreads"] {
                 let figures = &subject[company];
                 assert!(figures["microseconds"].as_f64().unwrap() > 0.0, "{subject:#}");
-                // Another may take exactly as long.
+                // Another subject may have exactly the same time.
                 let against = figures["againstBare"].as_f64().unwrap();
                 assert!(against > 0.0 && (against == 1.0 || subject["name"] != "bare wasmtime"), "{subject:#}");
             }

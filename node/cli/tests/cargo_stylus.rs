@@ -1,7 +1,8 @@
-//! What `cargo stylus` 0.10.10 asks of a chain when it checks, deploys and activates: its requests in its order, as recorded between the
-//! unmodified tool and a node, with the code it had made.
+//! Requests of `cargo stylus` 0.10.10 when it checks, deploys and activates: in its order, as recorded
+//! between the unmodified tool and a node, with the code it had built.
 //!
-//! The code is the contract of `cargo stylus new` (`number()` and more) with a constructor that takes the number to begin with, and may be paid.
+//! The code is the contract of `cargo stylus new` (`number()` and more), with a payable constructor that
+//! takes the initial number.
 
 mod common;
 
@@ -11,12 +12,12 @@ use common::Node;
 use corniche_crypto::EthereumKey;
 use serde_json::{Value, json};
 
-/// As the tool sends it: `EF F0 00 00` and the module, compressed.
+/// As sent by the tool: `EF F0 00 00` and the compressed module.
 const CODE: &str = include_str!("fixtures/counted.hex");
 const PROGRAMS: Address = address!("0000000000000000000000000000000000000071");
 const CACHES: Address = address!("0000000000000000000000000000000000000072");
 const DEPLOYER: Address = address!("cEcba2F1DC234f70Dd89F2041029807F8D03A990");
-/// The tool takes any; nobody has it.
+/// Arbitrary unused addresses, as used by the tool.
 const SOMEWHERE: Address = address!("9c6bc237749caabc77f44603fdbf174f6de74c35");
 const SOMEBODY: Address = address!("450f6be3254430d272abe46749053dfd309518d4");
 
@@ -24,7 +25,7 @@ fn code() -> Bytes {
     hex::decode(CODE.trim()).unwrap().into()
 }
 
-/// The 43 bytes that it puts in front of code.
+/// Prefix of 43 bytes that the tool puts in front of code.
 fn creation(code: &[u8]) -> Vec<u8> {
     [&[0x7f][..], &word(code.len() as u64), &hex!("80602b6000396000f300"), code].concat()
 }
@@ -42,7 +43,7 @@ fn input(signature: &str, arguments: &[u8]) -> Bytes {
     [&keccak256(signature)[..4], arguments].concat().into()
 }
 
-/// deploy(bytes,bytes,uint256,bytes32), of a constructor that takes `first`.
+/// deploy(bytes,bytes,uint256,bytes32), for a constructor that takes `first`.
 fn deployment(first: &[u8], value: u64, salt: B256) -> Bytes {
     let code = bytes(&creation(&code()));
     let head = [word(128), word(128 + code.len() as u64), word(value), salt.0];
@@ -50,7 +51,7 @@ fn deployment(first: &[u8], value: u64, salt: B256) -> Bytes {
     input("deploy(bytes,bytes,uint256,bytes32)", &[head.as_flattened(), &code, &constructor].concat())
 }
 
-/// A user of the tool: the first development account.
+/// User of the tool: the first development account.
 struct User<'n> {
     node: &'n Node,
     key: EthereumKey,
@@ -87,14 +88,14 @@ impl<'n> User<'n> {
             ..TxEip1559::default()
         };
         let hash = self.node.call("eth_sendRawTransaction", json!([self.key.sign(transaction)]));
-        // Each look is a request, so this waits without a clock.
+        // Each poll is a request, so this waits without a clock.
         let look = || Some(self.node.call("eth_getTransactionReceipt", json!([hash]))).filter(Value::is_object);
         let receipt = (0..20_000).find_map(|_| look()).expect("a receipt");
         assert_eq!(receipt["status"], "0x1", "{receipt}");
         receipt
     }
 
-    /// Version and fee of an activation of code that is supposed to be there, by somebody who is supposed to be rich.
+    /// Version and fee of an activation, with state overrides for the code and for the balance of the sender.
     fn supposed_activation(&self, at: Address, code: &Bytes) -> Value {
         let call = json!({
             "from": SOMEBODY, "to": PROGRAMS, "value": "0xde0b6b3a7640000",
@@ -125,11 +126,11 @@ fn selector(error: &str) -> Value {
 fn code_is_checked_deployed_and_activated() {
     let node = Node::start(&[]);
     let user = User::of(&node);
-    // Is it there already? The error is one that the tool knows, and so it goes on.
+    // The tool first asks if it is already activated, and recognises the error.
     let asked = user.call(PROGRAMS, &input("codehashVersion(bytes32)", keccak256(code()).as_slice()));
     assert_eq!((&asked["error"]["code"], &asked["error"]["data"]), (&json!(3), &selector("ProgramNotActivated()")));
     assert_eq!(user.supposed_activation(SOMEWHERE, &code())["result"], words(&[2, 0]), "version, and the fee");
-    // A module that this chain does not take is found by this, and said.
+    // This also detects and reports a module that the chain does not accept.
     let floats = Bytes::from_static(&hex!(
         "0061736d01000000 0106 01 60017f017f 0302 0100 0503 010001 071c 02 066d656d6f72790200 0f757365725f656e747279706f696e740000"
         "0a0c 01 0a 00 4300000000 1a 4100 0b"
@@ -160,14 +161,14 @@ fn code_with_a_constructor_goes_through_the_deployer() {
         (salt, DEPLOYER.create2_from_code(salted, creation(&code()))),
     ] {
         let receipt = user.send(Some(DEPLOYER), 5, deployment(&word(42), 5, salt));
-        // The tool takes the first log with this topic, and its 32 bytes of data.
+        // The tool uses the first log with this topic, and its 32 bytes of data.
         let logs = receipt["logs"].as_array().unwrap();
         let log = logs.iter().find(|log| log["topics"][0] == json!(deployed)).unwrap();
         assert_eq!((&log["address"], &log["data"]), (&json!(DEPLOYER), &json!(expected.into_word())));
         assert_eq!(user.number_in(expected), words(&[42]));
         assert_eq!(node.call("eth_getBalance", json!([expected, "latest"])), "0x5");
         assert_eq!(node.call("eth_getBalance", json!([DEPLOYER, "latest"])), "0x0");
-        // Its constructor runs once.
+        // Its constructor runs only once.
         let again = user.call(expected, &input("stylus_constructor()", &word(1)));
         assert!(again["error"].is_object(), "{again}");
     }

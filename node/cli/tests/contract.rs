@@ -1,5 +1,5 @@
-//! `corniche contract` and `corniche account` as their users have them, beside a development chain: deploying, calling, logs and traces by the ABI that
-//! modules carry.
+//! `corniche contract` and `corniche account` as users run them, with a development chain: deploying,
+//! calling, logs and traces with the ABI embedded in modules.
 
 mod common;
 
@@ -18,7 +18,7 @@ const MULTICALL: &str = "0xcA11bde05977b3631167028862bE2a173976CA11";
 const AGGREGATE: &str = "aggregate((address,bytes)[])";
 
 impl Terminal {
-    /// A contract of `contracts/` that carries its ABI, as a file here.
+    /// Contract of `contracts/` with an embedded ABI, as a file here.
     fn module(&self, name: &str) -> PathBuf {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let built = std::env::var_os("CONTRACTS_WASM_DIR")
@@ -53,11 +53,11 @@ fn functions_are_called_by_their_names() {
     assert!(told.contains("there is no contract"), "{told}");
     let (_, told) = terminal.refuses(&["contract", "call", MULTICALL, "aggregate"]);
     assert!(told.contains("carries no ABI") && told.contains("'aggregate(address)(uint256)'"), "{told}");
-    // Refused before it is sent, and decoded by what the contract carries.
+    // Refused before it is sent, with the error decoded by the contract's ABI.
     let most = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
     let (code, told) = terminal.refuses(&["contract", "send", &counter, "add", most, "--dev-account"]);
     assert!(code == 3 && told.contains(&format!("CounterOverflow(42, {most})")), "{told}");
-    // And as decoded when it was in a block.
+    // Decoded in the same way once it is in a block.
     let (code, told) = terminal.refuses(&["contract", "send", &counter, "add", most, "--dev-account", "--gas", "200000"]);
     assert!(code == 3 && told.contains("CounterOverflow(42, ") && told.contains("corniche contract trace 0x"), "{told}");
 }
@@ -135,7 +135,7 @@ fn events_are_followed_as_they_come() {
 fn a_transaction_is_told_as_a_tree_of_calls() {
     let terminal = Terminal::new();
     let token = terminal.deploy("erc20", &["Gold", "GLD", "1000"]);
-    // Somebody without tokens sends some, by way of two other calls.
+    // An account without tokens sends some, through two other calls.
     let transfer = format!("0xa9059cbb{:0>64}{:0>64x}", BOB[2..].to_lowercase(), 7);
     let inner = terminal.node.call("eth_chainId", json!([])).is_string().then(|| calls(&token, &transfer)).unwrap();
     let argument = format!("[({MULTICALL},{inner})]");
@@ -160,7 +160,7 @@ fn a_transaction_is_told_as_a_tree_of_calls() {
     assert!(code == 4 && told.contains("in no block of this chain"), "{told}");
 }
 
-/// The input of an aggregate of one call.
+/// Input of an aggregate with one call.
 fn calls(to: &str, input: &str) -> String {
     use alloy_dyn_abi::{DynSolValue, JsonAbiExt};
     let call =
@@ -187,7 +187,7 @@ fn a_salt_decides_the_address_and_the_constructor_runs() {
     let again = ["contract", "deploy", module, "Gold", "GLD", "1000", "--salt", "7", "--dev-account"];
     let (code, told) = terminal.refuses(&again);
     assert!(code == 3 && told.contains("ContractDeploymentError"), "{told}");
-    // The same code on another chain is at the same address.
+    // The same code has the same address on another chain.
     let elsewhere = Terminal::new();
     assert_eq!(elsewhere.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "7"]), token);
     assert_ne!(elsewhere.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "8"]), token);
@@ -218,7 +218,7 @@ fn code_at_an_address_is_compared_with_a_module() {
         let code = terminal.node.call("eth_getCode", json!([address, "latest"]));
         keccak256(hex::decode(code.as_str().unwrap()).unwrap()).to_string()
     };
-    // Whether it was compressed decides the code, and not the module in it.
+    // Compression changes the code, but not the module in it.
     let [packed, raw] = [vec![], vec!["--raw"]].map(|flags: Vec<&str>| terminal.deploy("counter", &flags));
     assert_ne!(code_hash(&packed), code_hash(&raw));
     for address in [&packed, &raw] {
@@ -229,7 +229,7 @@ fn code_at_an_address_is_compared_with_a_module() {
     let json: Value = serde_json::from_str(&terminal.says(&["contract", "verify", &packed, module, "--json"])).unwrap();
     assert_eq!((&json["same"], &json["codeHash"]), (&json!(true), &json!(code_hash(&packed))));
 
-    // Another ABI in the same code, and other code.
+    // Same code with another ABI, and different code.
     let relabelled = corniche_abi::interface::embed(&wasm, b"[]");
     std::fs::write(terminal.folder.path().join("relabelled.wasm"), &relabelled).unwrap();
     let (code, told) = terminal.refuses(&["contract", "verify", &packed, "relabelled.wasm"]);

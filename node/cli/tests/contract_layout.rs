@@ -1,5 +1,6 @@
-//! `corniche contract layout` against the truth: a module with fields of every kind (`tests/cabinet`) fills one after the other, and the state has to
-//! change exactly where the command says that the field lies. Then the command as its users have it.
+//! Checks `corniche contract layout` against a real state. A module with fields of every kind
+//! (`tests/cabinet`) fills one after the other, and the state must change exactly at the reported position.
+//! Then tests the command as users run it.
 
 use alloy_sol_types::sol;
 use corniche_harness::{Address, B256, Chain, Contract, U256};
@@ -16,7 +17,7 @@ sol! {
     function fill(string path, uint256[] at);
 }
 
-/// Slots and what they hold.
+/// Slots and their values.
 type State = BTreeMap<U256, [u8; 32]>;
 
 fn repository() -> PathBuf {
@@ -39,7 +40,7 @@ fn refuses(words: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A contract of `contracts/`.
+/// Contract of `contracts/`.
 fn folder(name: &str) -> String {
     repository().join("contracts").join(name).to_str().unwrap().to_owned()
 }
@@ -55,18 +56,18 @@ fn cabinet() -> (Chain, Address) {
     (chain, cabinet)
 }
 
-/// A field, or one of the elements and values within it, full of ones.
+/// Field, or an element or value in it, filled with ones.
 struct Filled {
-    /// `lists[][]`
+    /// For instance `lists[][]`.
     path: String,
-    /// What stands between the brackets.
+    /// Indices and keys in brackets.
     at: Vec<u64>,
-    /// What of the state is not zero then, by what the layout says.
+    /// Nonzero slots afterwards, according to the layout.
     state: State,
 }
 
-/// What a layout means: <https://docs.soliditylang.org/en/latest/internals/layout_in_storage.html>, written down once more, so that it is not the
-/// command that is asked about itself.
+/// Interpretation of a layout: <https://docs.soliditylang.org/en/latest/internals/layout_in_storage.html>.
+/// Implemented again, independently of the command.
 struct Reading<'a> {
     types: &'a Value,
     filled: Vec<Filled>,
@@ -88,7 +89,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `lengths`: of the lists on the way here, which have grown to hold this.
+    /// `lengths`: of the lists on the path, which have grown to contain this element.
     fn kind(&mut self, name: &str, path: String, at: &[u64], (slot, offset): (U256, usize), lengths: &State) {
         let kind = &self.types[name];
         let (encoding, label) = (kind["encoding"].as_str().unwrap(), kind["label"].as_str().unwrap());
@@ -151,7 +152,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Where an element lies in an array that begins with a slot.
+    /// Position of an element in an array that begins with a slot.
     fn element(&self, array: &Value, begin: U256, index: u64) -> (U256, usize) {
         let bytes = bytes_of(&self.types[array["base"].as_str().unwrap()]);
         if bytes > 16 {
@@ -166,7 +167,7 @@ fn bytes_of(kind: &Value) -> usize {
     kind["numberOfBytes"].as_str().unwrap().parse().unwrap()
 }
 
-/// A number as a key of a type, as it is hashed.
+/// Number as a key of this type, in the form that is hashed.
 fn key_bytes(kind: &str, number: u64) -> Vec<u8> {
     match kind {
         "t_string_memory_ptr" => number.to_string().into_bytes(),
@@ -218,9 +219,9 @@ fn a_layout_is_kept_and_a_version_that_clashes_with_it_is_refused() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(!output.status.success() && told["compatible"] == false, "{told}");
     assert_eq!(told["clashes"][0]["kind"], "inserted", "{told}");
-    // Back is no way either: what the new version stored would be nobody's.
+    // The reverse direction clashes too: the new version's data would be lost.
     assert!(refuses(&[&v1, "--against", &v2]).contains(" is gone"));
-    // Nothing is written over what it clashes with.
+    // A clashing layout is not overwritten.
     let before = fs::read(format!("{clash}/layout.json")).ok();
     refuses(&[&clash, "--against", &kept, "--write"]);
     assert_eq!(fs::read(format!("{clash}/layout.json")).ok(), before);

@@ -1,5 +1,6 @@
-//! From an empty folder to a contract on a chain: `corniche contract new`, `build`, `abi` of a source, `deploy`, `verify`. The projects are built by cargo
-//! from the registry's crates, into a folder that stays between runs.
+//! From an empty folder to a deployed contract: `corniche contract new`, `build`, `abi` of a source,
+//! `deploy`, `verify`. Cargo builds the projects from the registry's crates, in a folder that is kept between
+//! runs.
 
 mod common;
 
@@ -36,7 +37,7 @@ fn a_counter_from_an_empty_folder_to_a_chain_and_back() {
     let built = terminal.json(&["contract", "build", "my-counter", "--no-wasm-opt", "--out", "here.wasm", "--json"]);
     assert_eq!((&built["carriesAbi"], &built["memoryPages"]), (&true.into(), &1.into()), "{built}");
 
-    // The same bytes in another folder, with another folder for what is built, and by somebody with flags of their own.
+    // Same bytes in another folder, with another build folder and other compiler flags.
     let elsewhere = terminal.folder.path().join("a/much/longer/way/to");
     fs::create_dir_all(&elsewhere).unwrap();
     fs::rename(terminal.folder.path().join("my-counter"), elsewhere.join("somewhere-else")).unwrap();
@@ -74,7 +75,7 @@ fn a_counter_from_an_empty_folder_to_a_chain_and_back() {
     assert!(code == 1 && told.contains(&format!("{counter} is not my-counter in ")), "{told}");
     assert!(told.contains("is the first that differs: ") && told.contains("code: "), "{told}");
 
-    // A function more, and the kept ABI is behind.
+    // After adding a function, the stored ABI is outdated.
     fs::write(
         &source,
         text.replace(
@@ -97,7 +98,7 @@ fn a_token_is_built_tested_and_deployed_with_its_constructor() {
     terminal.says(&["contract", "abi", "gold", "--check"]);
     let built = terminal.json(&["contract", "build", "gold", "--json"]);
     let file = built["file"].as_str().unwrap();
-    // The folder does as well as the module that is built of it.
+    // The folder is equivalent to the module built from it.
     let [of_folder, of_file] = ["gold", file].map(|path| terminal.json(&["contract", "check", path, "--json"]));
     assert_eq!(of_folder, of_file);
     let token = terminal.says(&["contract", "deploy", "gold", "Gold", "GLD", "1000000", "--dev-account"]);
@@ -133,7 +134,7 @@ fn what_cannot_be_built_says_what_to_do() {
     fs::remove_file(terminal.folder.path().join("mine/Cargo.lock")).unwrap();
     let (_, told) = terminal.refuses(&["contract", "build", "mine"]);
     assert!(told.contains("cargo update --workspace"), "{told}");
-    // Not what an ABI is, and yet beside the manifest.
+    // Invalid ABI file next to the manifest.
     terminal.says(&["contract", "new", "other"]);
     fs::write(terminal.folder.path().join("other/abi.json"), "{}").unwrap();
     let (_, told) = terminal.refuses(&["contract", "build", "other"]);

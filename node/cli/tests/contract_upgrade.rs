@@ -1,4 +1,5 @@
-//! An upgrade as its owner does it: what is in `docs/upgrade-a-contract.md`, with the contracts of `contracts/proxy`.
+//! Upgrade as its owner does it: the steps of `docs/upgrade-a-contract.md`, with the contracts of
+//! `contracts/proxy`.
 
 mod common;
 
@@ -10,7 +11,7 @@ const ALICE: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const BOB: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
 impl Terminal {
-    /// A contract of `contracts/proxy`, which carries its ABI.
+    /// Contract of `contracts/proxy`, with an embedded ABI.
     fn deploy(&self, name: &str, arguments: &[&str]) -> String {
         self.says(&[&["contract", "deploy", module(name).to_str().unwrap()], arguments, &["--dev-account"]].concat())
     }
@@ -19,13 +20,13 @@ impl Terminal {
         self.says(&[&["contract", "call"], words].concat())
     }
 
-    /// By the development account of that number.
+    /// Sends from the development account with this number.
     fn send(&self, words: &[&str], account: &str) -> String {
         self.says(&[&["contract", "send"], words, &["--dev-account", account]].concat())
     }
 }
 
-/// A module of `contracts/proxy`.
+/// Module of `contracts/proxy`.
 fn module(name: &str) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let built = std::env::var_os("CONTRACTS_WASM_DIR")
@@ -42,12 +43,12 @@ fn a_contract_is_upgraded_behind_a_proxy_that_nobody_notices() {
     let initialize = terminal.says(&["contract", "encode", "initialize(address)", ALICE]);
     let proxy = terminal.deploy("proxy", &[&v1, &initialize]);
 
-    // The proxy's own code says little: where the code is that it runs is said beside.
+    // The proxy's own code says little, so the implementation's address is printed too.
     let output = terminal.run(&["contract", "verify", &proxy, module("proxy").to_str().unwrap()]);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && told.contains(&format!("{proxy} is a proxy")) && told.contains(&v1), "{told}");
 
-    // By the names of the implementation, though it is the proxy that is asked.
+    // By the function names of the implementation, through the proxy.
     assert_eq!(terminal.call(&[&proxy, "owner"]), ALICE);
     let paid = terminal.send(&[&proxy, "deposit", "--value", "500"], "1");
     assert_eq!(terminal.call(&[&proxy, "balanceOf", BOB]), "500");

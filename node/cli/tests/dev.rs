@@ -1,5 +1,5 @@
-//! What tools for tests ask of a development chain, over a real socket: blocks and time on demand, snapshots, accounts as they
-//! should be, transactions that nobody signed.
+//! Requests of test tools to a development chain, over a real socket: mining and time on demand, snapshots,
+//! changes of accounts, unsigned transactions.
 
 mod common;
 
@@ -45,7 +45,7 @@ impl Node {
     }
 
     fn look_for_receipt(&self, hash: &Value) -> Option<Value> {
-        // Each look is a request, so this waits without a clock; a chain that makes no block would run out of them.
+        // Each poll is a request, so this waits without a clock; the number of polls is bounded.
         let look = || Some(self.call("eth_getTransactionReceipt", json!([hash]))).filter(Value::is_object);
         (0..20_000).find_map(|_| look())
     }
@@ -94,7 +94,7 @@ fn blocks_come_when_they_are_asked_for_at_the_time_they_are_asked_for() {
     assert!(message.ends_with("a block cannot be earlier than the one before"), "{message}");
 }
 
-/// The head and the body of what is there.
+/// Head and body of a page.
 fn get(host: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(host).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
@@ -143,7 +143,7 @@ fn without_automine_transactions_wait_for_a_block() {
     node.call("evm_mine", json!([]));
     let heights: Vec<u64> = sent.iter().map(|hash| quantity(&node.receipt(hash)["blockNumber"])).collect();
     assert_eq!(heights, vec![snapshot + 2; 3], "all in one block");
-    // A block by itself every few milliseconds takes what there is.
+    // Interval mining takes all waiting transactions.
     node.call("evm_setIntervalMining", json!([20]));
     node.pay(&accounts[1], NOBODY);
 }
@@ -154,7 +154,7 @@ fn accounts_are_as_they_were_set_also_after_a_restart() {
     let node = Node::on(directory.path());
     let slot = format!("0x{:064x}", 5);
     let value = format!("0x{:064x}", 9);
-    // Anything that is a module will do.
+    // Any valid module.
     let code = "0x0061736d01000000";
     for prefix in ["hardhat", "anvil"] {
         let done = |result: Value| assert_eq!(result, if prefix == "hardhat" { json!(true) } else { Value::Null });
@@ -203,7 +203,7 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
     node.call("hardhat_setBalance", json!([STRANGER, "0x5"]));
     node.call("evm_increaseTime", json!([1_000_000]));
     node.call("evm_mine", json!([]));
-    // One that waits behind a gap goes, too.
+    // A transaction behind a nonce gap is dropped too.
     let waiting = json!([{"from": accounts[1], "to": NOBODY, "nonce": "0x9", "gas": "0x5208"}]);
     let waiting = node.call("eth_sendTransaction", waiting);
     assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
@@ -224,7 +224,7 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
     assert_eq!(node.call("evm_revert", json!([later])), json!(false), "it came after");
     assert_eq!(node.call("evm_revert", json!([snapshot])), json!(false), "it was used");
 
-    // A restart finds the shorter chain.
+    // After a restart the chain is still the shorter one.
     drop(node);
     let node = Node::on(directory.path());
     look(&node);
@@ -237,7 +237,7 @@ fn a_snapshot_is_gone_back_to_and_the_chain_goes_on_from_there() {
         assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
         assert_eq!(node.height(), height);
     }
-    // What was sent and is not waited for goes as well, ordered or not.
+    // Transactions sent without waiting are reverted too, ordered or not.
     for _ in 0..10 {
         let snapshot = node.call("evm_snapshot", json!([]));
         let sent = node.call("eth_sendTransaction", json!([{"from": accounts[0], "to": NOBODY, "gas": "0x5208"}]));
@@ -270,7 +270,7 @@ fn when_a_transaction_came_is_told_of_executed_ones_also_after_going_back() {
     assert!(node.call("corniche_getTransactionStatus", json!([later["transactionHash"]])).is_null());
 }
 
-/// What `evm_revert` restores beside the blocks, as hardhat does: the clock, what was said of it, and the pool.
+/// `evm_revert` also restores the clock, its settings and the pool, as in hardhat.
 #[test]
 fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
     let node = Node::start(&[]);
@@ -279,7 +279,7 @@ fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
         node.call("evm_mine", json!([]));
         node.time(node.height())
     };
-    // A clock that was set ahead without a block, and the next block's time.
+    // A clock set ahead without a block, and the next block's time.
     assert_eq!(node.call("evm_increaseTime", json!([100_000])), json!(100_000));
     let ahead = mine(&node);
     node.call("evm_increaseTime", json!([50_000]));
@@ -297,14 +297,14 @@ fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
     assert_eq!(mine(&node), next);
     assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
     assert_eq!(mine(&node), next);
-    // A clock that was not set goes on from where it was, not from the time that passed since.
+    // A clock that was not set continues from the snapshot's time, without the time that passed since.
     let behind = node.call("evm_snapshot", json!([]));
     node.call("evm_setNextBlockTimestamp", json!([next + 9_000_000]));
     mine(&node);
     assert_eq!(node.call("evm_revert", json!([behind])), json!(true));
     assert!((next..next + 1_000).contains(&mine(&node)));
 
-    // What waits for a block waits for it again.
+    // Transactions that waited for a block wait again.
     node.call("evm_setAutomine", json!([false]));
     let send = |nonce: u64, to: &str| {
         let nonce = format!("{nonce:#x}");
@@ -328,7 +328,8 @@ fn a_snapshot_holds_the_clock_and_what_waits_in_the_pool() {
     assert!(node.call("eth_getTransactionReceipt", json!([behind_a_gap])).is_null());
 }
 
-/// A snapshot that is taken while blocks are under way has them; old states are there after going back as before.
+/// A snapshot taken while blocks are in progress includes them; old states are available after a revert as
+/// before.
 #[test]
 fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
     let directory = tempfile::tempdir().unwrap();
@@ -336,7 +337,7 @@ fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
     let accounts = node.accounts();
     let balance = |node: &Node, height: u64| node.number("eth_getBalance", json!([NOBODY, format!("{height:#x}")]));
     let first = quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"]);
-    // So many that the checkpoint on disk moves over them.
+    // Enough blocks for the checkpoint on disk to move over them.
     node.call("hardhat_mine", json!(["0x400"]));
     for round in 0..3 {
         let sent: Vec<Value> = (0..5)
@@ -361,7 +362,7 @@ fn a_snapshot_comes_after_what_was_sent_and_old_states_stay() {
     assert_eq!(quantity(&node.pay(&accounts[1], NOBODY)["blockNumber"]), height + 1);
 }
 
-/// Without end there is something under way on such a chain, and yet there are moments in which nothing is.
+/// On such a chain there is always something in progress, but there are quiet moments.
 #[test]
 fn a_snapshot_waits_neither_for_what_comes_by_itself_nor_for_what_is_sent_meanwhile() {
     let node = Node::start(&[]);
@@ -382,7 +383,7 @@ fn a_snapshot_waits_neither_for_what_comes_by_itself_nor_for_what_is_sent_meanwh
             scope.spawn(move || {
                 let payment = json!([{"from": from, "to": NOBODY, "value": "0x1", "gas": "0x5208"}]);
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    // Refused when the chain goes back meanwhile.
+                    // Refused if the chain reverts meanwhile.
                     node.answer("eth_sendTransaction", &payment);
                 }
             });
@@ -404,14 +405,15 @@ fn whoever_asked_to_go_back_may_go_away_meanwhile() {
     let accounts = node.accounts();
     for round in 0..4 {
         let snapshot = json!([node.call("evm_snapshot", json!([]))]);
-        // Going back has blocks to wait for.
+        // The revert has blocks to wait for.
         drop(node.ask("hardhat_mine", &json!(["0x7d0"])));
         let back = node.ask("evm_revert", &snapshot);
-        // Each a moment in which it may get further.
+        // Each request gives the revert time to proceed.
         (0..round * 5).for_each(|_| _ = node.height());
         drop(back);
-        // Comes after what was asked before, which holds the chain still as long as it lasts, and no longer. Connections have no order among
-        // each other, though: a busy server may come to going back only now, and undo the payment. It does so once.
+        // Runs after earlier requests, and blocks the chain only while it runs. But requests on different
+        // connections have no order: a busy server may revert only now, and undo the payment. It does so at
+        // most once.
         node.call("hardhat_setNonce", json!([STRANGER, "0x1"]));
         let pay = || node.call("eth_sendTransaction", json!([{"from": accounts[0], "to": NOBODY, "value": "0x1"}]));
         let receipt = (0..2).find_map(|_| node.look_for_receipt(&pay())).unwrap_or_default();
@@ -429,7 +431,7 @@ fn proofs_are_of_the_chain_that_there_is() {
     node.pay(&accounts[0], NOBODY);
     assert_eq!(proof(NOBODY)["balance"], json!("0x2"));
     assert_eq!(node.call("evm_revert", json!([snapshot])), json!(true));
-    // A block of the same height.
+    // A block with the same height.
     node.pay(&accounts[1], STRANGER);
     let told = [NOBODY, STRANGER].map(|account| proof(account)["balance"].clone());
     assert_eq!(told, [json!("0x1"), json!("0x1")]);
@@ -473,7 +475,7 @@ fn a_reset_begins_again_at_the_genesis() {
         assert_eq!(node.height(), 1);
     }
     drop(node);
-    // A reset that was killed at its end.
+    // As after a reset that was killed at its end.
     let old = directory.path().join("data.old/blocks");
     std::fs::create_dir_all(&old).unwrap();
     let node = Node::on(directory.path());
@@ -481,13 +483,14 @@ fn a_reset_begins_again_at_the_genesis() {
     assert_eq!((node.height(), quantity(&node.pay(&accounts[0], NOBODY)["blockNumber"])), (1, 2));
 }
 
-/// One that outlives its chain holds files that are gone, and its losses would be told as those of the chain that there is.
+/// A thread that outlives its chain would hold deleted files open, and its losses would be reported for the
+/// new chain.
 #[test]
 fn a_reset_ends_the_thread_that_traced_the_ordering_before() {
     let node = Node::start(&[]);
     let tracing = || node.threads().iter().filter(|name| *name == "store-trace").count();
-    // A thread names itself a moment after it began, and is listed until a moment after it ended. Each look is a request, so this waits
-    // without a clock.
+    // A thread sets its name a moment after its start, and is listed until a moment after its end. Each poll
+    // is a request, so this waits without a clock.
     let is_traced_once = || (0..20_000).any(|_| quantity(&node.call("eth_chainId", json!([]))) > 0 && tracing() == 1);
     assert!(is_traced_once());
     for _ in 0..3 {
@@ -535,7 +538,7 @@ fn the_next_block_is_as_it_was_said_to_be() {
         let said = node.call(&format!("{prefix}_setNextBlockBaseFeePerGas"), json!([format!("{wei:#x}")]));
         assert_eq!((said, node.call("hardhat_setPrevRandao", json!([randomness]))), (done, json!(true)));
         let snapshot = node.call("evm_snapshot", json!([]));
-        // A block that a setter makes for itself is not the next one.
+        // A setter's own block does not use the settings of the next block.
         node.call("hardhat_setBalance", json!([STRANGER, "0x1"]));
         assert!(block(&node).0 != wei && block(&node).1 != randomness);
         for _ in 0..2 {
@@ -553,7 +556,7 @@ fn the_next_block_is_as_it_was_said_to_be() {
             node.call("evm_mine", json!([]));
             let (next, random) = block(&node);
             assert!(random != randomness && next != 0 && (next > 2_000_000_000) == (wei > 0), "{next} follows {wei}");
-            // What was said is said again.
+            // A revert restores the settings.
             node.call("evm_revert", json!([snapshot]));
         }
         node.pay(&accounts[0], NOBODY);
@@ -599,7 +602,7 @@ fn what_waits_is_dropped() {
     }
     assert_eq!(node.call("anvil_dropAllTransactions", json!([])), Value::Null);
     assert_eq!(pool(), (0, 0));
-    // While transactions make blocks by themselves it is one or the other.
+    // With automine it is either executed or dropped.
     node.call("evm_setAutomine", json!([true]));
     for round in 0..10 {
         let hash = send(&accounts[2]);
@@ -651,7 +654,7 @@ fn what_a_contract_says_is_printed_beside_what_it_is_asked_by() {
     assert_eq!(node.receipt(&sent)["status"], json!("0x1"));
     let line = lines.find(|line| line.contains('»')).unwrap();
     assert_eq!(line.to_lowercase(), format!("{} {contract} » hello there", sent.as_str().unwrap()), "as one line");
-    // What leaves nothing behind speaks too, and an estimate when it fails: what succeeds is sent.
+    // Calls print too, and so do failing estimates; a successful estimate is followed by the transaction.
     let request = |data: &str| json!([{"from": from, "to": contract, "data": data}, "latest"]);
     node.call("eth_estimateGas", request("0x"));
     node.call("eth_call", request("0x"));
@@ -662,12 +665,12 @@ fn what_a_contract_says_is_printed_beside_what_it_is_asked_by() {
     }
 }
 
-/// As hardhat and anvil have it. What it takes is a transaction that nobody signed, so everywhere else there is none to refuse.
+/// As in hardhat and anvil. It needs an unsigned transaction; other chains accept none, so they have nothing to refuse.
 #[test]
 fn a_contract_sends_when_it_is_impersonated() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
-    // Every genesis holds it.
+    // Contract in every genesis.
     let contract = "0xca11bde05977b3631167028862be2a173976ca11";
     let code = node.call("eth_getCode", json!([contract, "latest"]));
     assert_ne!(code, json!("0x"));
@@ -679,7 +682,7 @@ fn a_contract_sends_when_it_is_impersonated() {
     };
     assert_eq!(node.error("eth_sendTransaction", request(NOBODY, "0x")).0, -32000, "nobody said so");
     node.call("hardhat_impersonateAccount", json!([contract]));
-    // To somebody, and to itself: getBlockNumber().
+    // To an account, and to itself: getBlockNumber().
     for (sent, (to, data)) in (0..).zip([(NOBODY, "0x"), (contract, "0x42cbb15c")]) {
         let receipt = node.receipt(&node.call("eth_sendTransaction", request(to, data)));
         assert_eq!((&receipt["status"], &receipt["from"]), (&json!("0x1"), &json!(contract)));
@@ -689,7 +692,7 @@ fn a_contract_sends_when_it_is_impersonated() {
         let found = node.call("ots_getTransactionBySenderAndNonce", json!([contract, nonce + sent]));
         assert_eq!(&found, hash);
     }
-    // It waits in the pool as others do.
+    // It waits in the pool like others.
     node.call("evm_setAutomine", json!([false]));
     let waits = node.call("eth_sendTransaction", request(NOBODY, "0x"));
     node.call("hardhat_setBalance", json!([STRANGER, "0x1"]));
@@ -698,7 +701,7 @@ fn a_contract_sends_when_it_is_impersonated() {
     assert_eq!(node.receipt(&waits)["status"], json!("0x1"));
     let newest = node.call("eth_getBlockByNumber", json!(["latest", false]));
     drop(node);
-    // What is executed again from the log comes to the same.
+    // Executing the log again gives the same blocks.
     let node = Node::on(directory.path());
     assert_eq!(node.call("eth_getBlockByNumber", json!(["latest", false])), newest);
     assert_eq!(node.number("eth_getBalance", json!([NOBODY, "latest"])), 4);
@@ -716,8 +719,8 @@ fn a_chain_that_serves_them_not_says_how_to_switch_them_on() {
     }
 }
 
-/// Answers with the hash of the header whose number is in the input (eight bytes, the last first), or with nothing when it is told none; and
-/// logs the same.
+/// Returns the hash of the header whose number is in the input (eight bytes, little endian), or nothing if it
+/// is unavailable; logs the same.
 const CERTIFIED: &str = r#"(module
     (import "vm_hooks" "read_args" (func $read_args (param i32)))
     (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))
@@ -730,7 +733,7 @@ const CERTIFIED: &str = r#"(module
         (call $log (i32.const 32) (local.get $length) (i32.const 0))
         (call $write_result (i32.const 32) (local.get $length))
         (i32.const 0)))"#;
-/// Where the hashes lie: EIP-2935's account.
+/// Account with the hashes: EIP-2935's.
 const RING: &str = "0x0000f90827f1c53a10cb7a02335b175320002935";
 
 impl Node {
@@ -738,7 +741,7 @@ impl Node {
         self.call("eth_getBlockByNumber", json!([format!("{height:#x}"), false]))["hash"].clone()
     }
 
-    /// What a transaction in the next block is told, and its replay.
+    /// Result in a transaction of the next block, compared with its replay.
     fn told(&self, contract: &Value, number: u64) -> Value {
         let from = &self.accounts()[0];
         let data = Bytes::from(number.to_le_bytes());
@@ -752,7 +755,7 @@ impl Node {
         told
     }
 
-    /// Every hash that the state holds is that of the chain's header.
+    /// Every hash in the state equals that of the chain's header.
     fn assert_certified(&self) {
         let head = self.height();
         for number in 0..head + 2 {
@@ -770,12 +773,12 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     let code = Bytes::from(wat::parse_str(CERTIFIED).unwrap());
     let created = node.call("eth_sendTransaction", json!([{"from": node.accounts()[0], "data": code}]));
     let contract = node.receipt(&created)["contractAddress"].clone();
-    // Block 65 could be told of the genesis, and nothing before it of anything.
+    // Block 65 is the first that can read the genesis' hash; earlier blocks can read none.
     node.call("hardhat_mine", json!([format!("{:#x}", 63 - node.height())]));
     assert_eq!((node.told(&contract, 0), node.height()), (json!("0x"), 64));
     assert_eq!((node.told(&contract, 0), node.height()), (node.hash(0), 65));
     node.call("evm_mine", json!([{"blocks": 6}]));
-    // Both bounds, each asked in a block of its own.
+    // Both bounds, each requested in its own block.
     for below in [65, 66] {
         let number = node.height() + 1 - below;
         assert_eq!(node.told(&contract, number), node.hash(number), "{below} below");
@@ -786,14 +789,14 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     assert_eq!(node.told(&contract, 3), node.hash(3));
     node.assert_certified();
 
-    // In a call the block is the newest one, not the next.
+    // A call runs in the newest block, not in the next one.
     let call = |number: u64| {
         let data = Bytes::from(number.to_le_bytes());
         node.call("eth_call", json!([{"to": contract, "data": data}, "latest"]))
     };
     let head = node.height();
     assert_eq!([call(head - 65), call(head - 64)], [node.hash(head - 65), json!("0x")]);
-    // Simulated blocks end as others do, and their headers are told of in their turn.
+    // Simulated blocks end like others, and their headers become available in turn.
     let ask = |number: u64| json!([{"to": contract, "data": Bytes::from(number.to_le_bytes())}]);
     let simulated = node.call(
         "eth_simulateV1",
@@ -805,7 +808,7 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     let answers = [1, 69, 70].map(|at: usize| simulated[at]["calls"][0]["returnData"].clone());
     assert_eq!(answers, [node.hash(head + 2 - 65), simulated[4]["hash"].clone(), json!("0x")]);
 
-    // A proof of it, and what a replay needs.
+    // Proof of a hash, and the data needed for a replay.
     let slot = format!("0x{:064x}", 3);
     let proof = node.call("eth_getProof", json!([RING, [slot], "latest"]));
     assert_eq!(proof["storageProof"][0]["value"].as_str().unwrap().trim_start_matches("0x"), {
@@ -819,7 +822,7 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     let found = node.call("debug_traceTransaction", json!([sent, {"tracer": "prestateTracer"}]));
     assert_eq!(found[RING]["storage"][&slot], node.hash(3));
 
-    // Blocks that are taken back, and others in their place.
+    // Reverted blocks, and others in their place.
     let snapshot = node.call("evm_snapshot", json!([]));
     let kept = node.height();
     node.call("hardhat_mine", json!(["0x50"]));
@@ -834,7 +837,7 @@ fn a_contract_is_told_hashes_of_certified_headers() {
     assert_ne!(node.hash(kept + 3), gone);
     node.assert_certified();
 
-    // Taken up again from the disk.
+    // After a restart from disk.
     drop(node);
     let node = Node::on(directory.path());
     node.assert_certified();

@@ -1,5 +1,5 @@
-//! What a node tells of a block beside the block itself: where in the ordering it comes from, and how this node ran it. And that
-//! there is more of the ordering to be seen.
+//! Additional information about a block: its place in the ordering, and its execution on this node. Also
+//! notifications of new ordering events.
 
 mod common;
 
@@ -13,11 +13,11 @@ use std::{
 
 const NOBODY: &str = "0x00000000000000000000000000000000000000aa";
 
-/// The newest block, after a payment.
+/// Newest block, after a payment.
 fn block(node: &Node) -> Value {
     let accounts = node.call("eth_accounts", json!([]));
     let hash = node.call("eth_sendTransaction", json!([{"from": accounts[0], "to": NOBODY, "gas": "0x5208"}]));
-    // Each look is a request, so this waits without a clock; a chain that makes no block would run out of them.
+    // Each poll is a request, so this waits without a clock; the number of polls is bounded.
     let receipt = (0..20_000).map(|_| node.call("eth_getTransactionReceipt", json!([hash]))).find(Value::is_object);
     receipt.expect("a receipt")["blockNumber"].clone()
 }
@@ -28,7 +28,7 @@ fn a_block_is_found_in_the_ordering_and_its_batches_are() {
     let number = block(&node);
     let ordering = node.call("corniche_getOrdering", json!([number]));
     let is_led = |dag: &Value| dag["slots"].as_array().unwrap().iter().any(|slot| slot["commit"] == ordering["lastCommit"]);
-    // The trace is written beside the chain.
+    // The trace is written asynchronously.
     let dag = (0..20_000).map(|_| node.call("corniche_getDag", json!(["latest", "0x64"]))).find(is_led);
     let dag = dag.expect("the leader of its last commit");
     for batch in ordering["batches"].as_array().unwrap() {
@@ -39,10 +39,10 @@ fn a_block_is_found_in_the_ordering_and_its_batches_are() {
     assert!(dag["vertices"].as_array().unwrap().iter().all(|vertex| named(vertex) == (vertex["batchBytes"] != "0x0")), "{dag}");
 }
 
-/// Less than from one of the node's pings to the next, the first of which comes at once.
+/// Shorter than the interval of the node's pings; the first one is sent at once.
 const NOTHING_CAME: Duration = Duration::from_secs(20);
 
-/// A WebSocket that subscribes to something: the answer, and then what it is told, until nothing comes for a while.
+/// Subscribes over a WebSocket: returns the response, then the notifications, until none arrives for a while.
 fn subscribe(node: &Node, topic: &str) -> impl Iterator<Item = Value> {
     let address = node.says["rpc"].as_str().unwrap().trim_start_matches("http://").to_owned();
     let mut stream = BufReader::new(TcpStream::connect(&address).unwrap());
@@ -53,14 +53,14 @@ fn subscribe(node: &Node, topic: &str) -> impl Iterator<Item = Value> {
     let head = stream.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty());
     assert!(head.collect::<Vec<_>>()[0].contains("101"), "no WebSocket");
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": [topic]}).to_string();
-    // A short text, masked with zeros.
+    // Short text frame, masked with zeros.
     let frame = [&[0x81, 0x80 | request.len() as u8, 0, 0, 0, 0][..], request.as_bytes()].concat();
     stream.get_mut().write_all(&frame).unwrap();
     let frames = std::iter::from_fn(move || frame_of(&mut stream));
     frames.filter(|(kind, _)| *kind == 0x81).map(|(_, text)| serde_json::from_slice(&text).unwrap())
 }
 
-/// The first byte of a frame and its payload, which is shorter than 64 KiB.
+/// First byte of a frame, and its payload of less than 64 KiB.
 fn frame_of(stream: &mut impl Read) -> Option<(u8, Vec<u8>)> {
     let (mut head, mut long) = ([0; 2], [0; 2]);
     stream.read_exact(&mut head).ok()?;
@@ -98,7 +98,7 @@ fn how_a_block_was_run_is_told_while_the_node_lives() {
     let node = Node::on(directory.path());
     let number = block(&node);
     let execution = node.call("corniche_getExecution", json!([number]));
-    // One payment: by one thread, once, or ready from an early run.
+    // One payment: executed once by one thread, or adopted from a speculative run.
     let runs = execution["runs"].as_str().unwrap();
     assert_eq!(execution["runsOf"], json!(if runs == "0x1" { "0x01" } else { "0x00" }), "{execution}");
     assert_eq!((&execution["threads"], &execution["laneOf"]), (&json!("0x1"), &json!("0x00")), "{execution}");

@@ -1,4 +1,4 @@
-//! What users gave to a node is still there when its process was killed and started again.
+//! Users' transactions survive when the node's process is killed and started again.
 
 mod common;
 
@@ -8,13 +8,13 @@ use common::Node;
 use corniche_crypto::EthereumKey;
 use serde_json::{Value, json};
 
-/// Whom the chain has funded first.
+/// Key of the first funded account.
 fn key(node: &Node) -> EthereumKey {
     EthereumKey::from_hex(node.says["accounts"][0]["key"].as_str().unwrap()).unwrap()
 }
 
 impl Node {
-    /// Gives it a transfer, and returns the hash.
+    /// Submits a transfer and returns the hash.
     fn transfer(&self, nonce: u64) -> Value {
         let raw = key(self).sign(TxEip1559 {
             chain_id: self.says["chainId"].as_u64().unwrap(),
@@ -40,7 +40,7 @@ impl Node {
 fn what_users_gave_to_a_node_that_was_killed_is_executed_after_it_starts_again() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::on(directory.path());
-    // Behind a gap nothing is executed; the process ends as soon as it has answered.
+    // Not executable behind a nonce gap; the process is killed right after its responses.
     let waiting: Vec<Value> = (1..6).map(|nonce| node.transfer(nonce)).collect();
     drop(node);
 
@@ -52,7 +52,7 @@ fn what_users_gave_to_a_node_that_was_killed_is_executed_after_it_starts_again()
     let first = node.transfer(0);
     let all: Vec<Value> = waiting.into_iter().chain([first]).collect();
     let executed = |hash: &Value| node.call("eth_getTransactionReceipt", json!([hash])).is_object();
-    // Each look is a request, so this waits without a clock; a chain that makes no block would run out of them.
+    // Each poll is a request, so this waits without a clock; the number of polls is bounded.
     let done = (0..20_000).any(|_| all.iter().all(executed));
     assert!(done, "executed");
     drop(node);

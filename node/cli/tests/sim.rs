@@ -1,4 +1,4 @@
-//! `corniche sim` as scripts use it: what is on which channel, and the exit codes.
+//! `corniche sim` as scripts use it: output channels and exit codes.
 
 use std::{fs, process::Command};
 
@@ -8,7 +8,7 @@ struct Ran {
     err: String,
 }
 
-/// Runs a scenario under this name with these arguments.
+/// Runs a scenario with these arguments.
 fn sim(text: &str, args: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scenario.toml");

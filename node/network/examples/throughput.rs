@@ -1,7 +1,8 @@
-//! Messages per second and round trips between two nodes of this process over loopback, per transport and size.
+//! Messages per second and round trips between two nodes in one process over loopback, per transport and
+//! size.
 //!
-//! `cargo run -p corniche-network --example throughput [SECONDS]`. Both nodes share the machine's cores, each on a
-//! runtime of its own with one worker thread; the processor time is that of the whole process. The last line is the
+//! `cargo run -p corniche-network --example throughput [SECONDS]`. Both nodes share the machine's cores, each
+//! with its own single-threaded runtime. Processor time is that of the whole process. The last line is the
 //! processor time of an idle link.
 
 #![allow(clippy::print_stdout)]
@@ -85,7 +86,7 @@ impl Pair {
         pair
     }
 
-    /// As many messages as go through in about `time`, from the first node to the second.
+    /// Sends as many messages as possible in about `time`, from the first node to the second.
     fn one_way(&mut self, channel: Channel, bytes: usize, time: Duration) -> (f64, Duration) {
         let to = self.handles[1].key();
         let from = self.handles[0].clone();
@@ -177,7 +178,7 @@ impl Pair {
     }
 }
 
-/// User and system time of this process so far, from Linux' `/proc`; zero elsewhere.
+/// User and system time of this process so far, from Linux' `/proc`; zero on other systems.
 fn processor_time() -> Duration {
     let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return Duration::ZERO };
     let after_name = stat.rsplit(')').next().unwrap_or_default();

@@ -1,42 +1,44 @@
-//! What a node decides about its own networking. Nothing here affects validity: that is the genesis' business.
+//! Local network settings of a node. None of them affects validity, which the genesis defines.
 
 use crate::{AddressError, Channel, NetworkIdentity, PeerAddress, PeerKey};
 use corniche_types::{B256, Genesis};
 use libp2p::{Multiaddr, multiaddr::Protocol};
 use std::time::Duration;
 
-/// How a node takes part in a network.
+/// Network settings of a node.
 #[derive(Clone, Debug)]
 pub struct NetworkConfig {
     pub identity: NetworkIdentity,
     pub chain: ChainIdentity,
-    /// Network keys of the committee; a validator's position is its index.
+    /// Network keys of the committee, in the order of the validators' indices.
     pub validators: Vec<PeerKey>,
-    /// Where to listen, TCP (`/ip4/0.0.0.0/tcp/9000`) and QUIC (`/ip4/0.0.0.0/udp/9000/quic-v1`). Empty: only dial.
+    /// Listening addresses, TCP (`/ip4/0.0.0.0/tcp/9000`) and QUIC (`/ip4/0.0.0.0/udp/9000/quic-v1`). Empty:
+    /// only dials.
     pub listen: Vec<Multiaddr>,
-    /// Addresses to announce besides the ones listened on, for nodes behind address translation.
+    /// Further addresses to announce, for nodes behind NAT.
     pub external: Vec<Multiaddr>,
-    /// Peers to stay connected with. Our own address among them is ignored, so all nodes can share one list.
+    /// Peers to stay connected with. The node's own address is ignored, so that all nodes can share one list.
     pub bootstrap: Vec<PeerAddress>,
-    /// Whether a validator is also dialled where it says it listens, not only at its `bootstrap` addresses.
+    /// True if validators are also dialled at the addresses they announce, not only at their `bootstrap`
+    /// addresses.
     pub learn_addresses: bool,
-    /// Tried first when a peer has addresses of both kinds.
+    /// Tried first if a peer has addresses of both kinds.
     pub preferred_transport: Transport,
     pub limits: Limits,
     pub timing: Timing,
 }
 
-/// What two peers must agree on to talk at all.
+/// Two peers must agree on these values to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainIdentity {
     pub chain_id: u64,
     pub genesis_hash: B256,
 }
 
-/// The ways to carry a connection.
+/// Transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP, noise, yamux: 1.8 times the throughput of QUIC per core on loopback.
+    /// TCP with noise and yamux: 1.8 times the throughput of QUIC per core on loopback.
     Tcp,
     Quic,
 }
@@ -47,56 +49,63 @@ impl Transport {
     }
 }
 
-/// Bounds of everything a peer can make this node hold or do.
+/// Limits on everything that a peer can make this node store or do.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Inbound connections with peers outside the committee. Validators have slots of their own on top.
+    /// Inbound connections from peers outside the committee (guests), default 64. Validators have separate
+    /// slots.
     pub guests: usize,
-    /// Those from one address (IPv6: one /64). Loopback is an address like any other.
+    /// Guests per address (IPv6: per /64), default 8. Loopback counts as one address.
     pub guests_per_address: usize,
-    /// Inbound connections whose peer has not proven its key yet: of TCP, and again of QUIC, whose source addresses can be forged.
-    /// Addresses of validators have slots of their own on top.
+    /// Inbound connections without a proven key, default 128: separately for TCP and for QUIC, whose source
+    /// addresses can be forged. Addresses of validators have separate slots.
     pub pending_inbound: usize,
-    /// Those from one address (IPv6: one /64).
+    /// Connections without a proven key per address (IPv6: per /64), default 8.
     pub pending_per_address: usize,
     pub votes: ChannelLimits,
     pub bulk: ChannelLimits,
-    /// Largest message of a sender outside the committee, on either channel. Both ends must know it, so nodes of one network
-    /// should not lower it on their own.
+    /// Maximum message of a sender outside the committee, on either channel, default 1 MiB. Both ends must
+    /// know it, so all nodes of a network should use the same value.
     pub guest_frame_bytes: usize,
     pub request_bytes: usize,
     pub response_bytes: usize,
-    /// Per peer, and in each direction.
+    /// Per peer and direction, default 8.
     pub requests_in_flight: usize,
-    /// Answers to one peer at once, from the making to the last byte; its further requests wait for their turn.
+    /// Concurrent responses to one peer, from their creation to the last byte, default 1; its further
+    /// requests wait.
     pub answers_per_peer: usize,
-    /// Answers to all peers outside the committee at once. Each may hold [`Self::response_bytes`] of memory.
+    /// Concurrent responses to all guests together, default 32. Each may use [`Self::response_bytes`] of
+    /// memory.
     pub guest_answers: usize,
-    /// Bytes of answers to one validator, on average; its requests wait until earlier answers are paid for.
+    /// Average bytes of responses per second to one validator, default 64 MiB. Its requests wait until
+    /// earlier responses are within this rate.
     pub validator_answer_bytes_per_second: u32,
-    /// Bytes of answers to one peer outside the committee, likewise.
+    /// Average bytes of responses per second to one guest, default 8 MiB.
     pub guest_answer_bytes_per_second: u32,
-    /// Bytes of answers to all peers outside the committee, likewise.
+    /// Average bytes of responses per second to all guests together, default 32 MiB.
     pub guests_answer_bytes_per_second: u32,
-    /// What a peer outside the committee may send on average; beyond it, reading slows down.
+    /// Average messages and bytes per second that a guest may send, default 1,000 and 16 MiB; above that, the
+    /// node reads more slowly.
     pub frames_per_second: u32,
     pub bytes_per_second: u32,
-    /// How long a peer whose score ran out stays away.
+    /// Duration of a ban, default 600 s.
     pub ban: Duration,
-    /// The same for a validator: nobody else can take its seat, so it may try again sooner.
+    /// Duration of a ban for validators, default 60 s. Shorter, because no other peer can take a validator's
+    /// place.
     pub validator_ban: Duration,
 }
 
-/// Bounds of one channel of one peer.
+/// Limits on one channel of one peer.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelLimits {
-    /// Largest message, both ways.
+    /// Maximum size of a message, in both directions.
     pub frame_bytes: usize,
-    /// Messages waiting to be written.
+    /// Maximum number of messages in the send queue.
     pub queue_frames: usize,
-    /// Bytes waiting to be written.
+    /// Maximum bytes in the send queue.
     pub queue_bytes: usize,
-    /// Bytes read and not yet taken by the consumer: per validator, and together for all peers outside the committee.
+    /// Maximum bytes that were read and not yet taken by the consumer: per validator, and for all guests
+    /// together.
     pub inbox_bytes: usize,
 }
 
@@ -108,7 +117,7 @@ impl Limits {
         }
     }
 
-    /// Largest message on `channel` from a sender that is, or is not, of the committee.
+    /// Maximum message on `channel` from a sender inside or outside the committee.
     pub fn frame_bytes(&self, channel: Channel, from_validator: bool) -> usize {
         let limit = self.channel(channel).frame_bytes;
         if from_validator { limit } else { limit.min(self.guest_frame_bytes) }
@@ -143,27 +152,30 @@ impl Default for Limits {
     }
 }
 
-/// How long things may take.
+/// Timeouts and intervals.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// An outbound connection, from the dial to the proven key.
+    /// Timeout of an outbound connection from the dial to the proven key, default 10 s.
     pub dial: Duration,
-    /// An inbound connection, from the accepted socket to the proven key.
+    /// Timeout of an inbound connection from the accepted socket to the proven key, default 5 s.
     pub authentication: Duration,
-    /// From a connection to an agreed link.
+    /// Timeout from a connection to an agreed link, default 5 s.
     pub handshake: Duration,
-    /// After this long an inbound connection without a proven key gives its slot to a newcomer that finds none. A correct peer needs
-    /// three round trips.
+    /// Time after which an inbound connection without a proven key may lose its slot to a new connection,
+    /// default 1 s. A correct peer needs three round trips.
     pub pending_grace: Duration,
-    /// A guest that sent no message and no request for this long gives its slot to a newcomer that finds none.
+    /// Time without a message or request after which a guest may lose its slot to a new connection, default
+    /// 60 s.
     pub guest_idle: Duration,
-    /// A connection is checked for life this often, and given as long to answer.
+    /// Interval and timeout of pings, default 20 s.
     pub ping: Duration,
-    /// A peer that takes nothing for so long, while something is to be written, is disconnected.
+    /// Time after which a peer that accepts no pending data is disconnected, default 30 s.
     pub stall: Duration,
-    /// A request, from the call to the whole response; and the time its answerer has.
+    /// Timeout of a request from the call to the whole response, default 10 s; also the time for the peer to
+    /// answer.
     pub request: Duration,
-    /// First pause before dialling again; doubles up to `redial_max`, which is what a partition costs beyond its length.
+    /// First pause before redialling, default 250 ms. It doubles up to `redial_max`, default 3 s, which
+    /// bounds the delay after a partition ends.
     pub redial_min: Duration,
     pub redial_max: Duration,
 }
@@ -186,7 +198,7 @@ impl Default for Timing {
 }
 
 impl NetworkConfig {
-    /// A node with the default limits that neither listens nor dials yet.
+    /// Settings with the default limits, without listening and bootstrap addresses.
     pub fn new(identity: NetworkIdentity, chain: ChainIdentity, validators: Vec<PeerKey>) -> Self {
         Self {
             identity,
@@ -202,14 +214,14 @@ impl NetworkConfig {
         }
     }
 
-    /// The same, with the chain and the committee of `genesis`.
+    /// Like [`Self::new`], with the chain and the committee of `genesis`.
     pub fn from_genesis(identity: NetworkIdentity, genesis: &Genesis) -> Self {
         let chain = ChainIdentity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() };
         let validators = genesis.validators.iter().map(|validator| PeerKey(validator.network_key)).collect();
         Self::new(identity, chain, validators)
     }
 
-    /// Adds a bootstrap peer from its text.
+    /// Parses and adds a bootstrap peer.
     pub fn with_bootstrap(mut self, address: &str) -> Result<Self, AddressError> {
         self.bootstrap.push(address.parse()?);
         Ok(self)

@@ -1,8 +1,9 @@
-//! Whom to dial and when. No socket, no clock: it is told the time and what became of each dial.
+//! Decides which peers to dial, and when. Has no socket and no clock: the caller passes the time and the
+//! result of each dial.
 //!
-//! A target is dialled at its addresses of the preferred transport first, then at once at the others, then after a pause
-//! that doubles up to a limit. A link that comes up resets the pause; one that is refused after connecting does not, so two
-//! nodes of different chains soon leave each other alone.
+//! A target is first dialled at its addresses of the preferred transport, then immediately at the others,
+//! then after a pause that doubles up to a limit. A link that comes up resets the pause. A link that is
+//! refused after connecting does not, so two nodes of different chains soon dial each other rarely.
 
 use crate::{PeerKey, Transport};
 use libp2p::Multiaddr;
@@ -25,16 +26,16 @@ struct Target {
     learned: Vec<Multiaddr>,
     pause: Duration,
     state: State,
-    /// Whether the next dial goes to the addresses of the other transport.
+    /// True if the next dial uses the addresses of the other transport.
     second_choice: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be dialled at this time.
+    /// Dial at this time.
     Waiting(Instant),
     Dialling,
-    /// There is a connection, whoever made it.
+    /// A connection exists, inbound or outbound.
     Connected,
 }
 
@@ -43,7 +44,7 @@ impl Dialer {
         Self { targets: BTreeMap::new(), preferred, pause_min, pause_max: pause_max.max(pause_min) }
     }
 
-    /// A peer to stay connected with, at one more configured address. Dialled at once.
+    /// Adds a configured address of a peer to stay connected with. It is dialled immediately.
     pub fn add(&mut self, now: Instant, peer: PeerKey, address: Multiaddr) {
         let target = self.target(peer, State::Waiting(now));
         if !target.configured.contains(&address) {
@@ -51,21 +52,21 @@ impl Dialer {
         }
     }
 
-    /// Where a peer to stay connected with says it listens, instead of what it said before.
+    /// Replaces the announced addresses of a peer to stay connected with.
     pub fn learn(&mut self, now: Instant, peer: PeerKey, addresses: Vec<Multiaddr>, connected: bool) {
         if !addresses.is_empty() {
             self.target(peer, if connected { State::Connected } else { State::Waiting(now) }).learned = addresses;
         }
     }
 
-    /// The target for this peer; a new one starts in `state`.
+    /// Target for this peer; a new one starts in `state`.
     fn target(&mut self, peer: PeerKey, state: State) -> &mut Target {
         let pause = self.pause_min;
         let new = || Target { configured: Vec::new(), learned: Vec::new(), pause, state, second_choice: false };
         self.targets.entry(peer).or_insert_with(new)
     }
 
-    /// The earliest time at which [`Self::due`] has something.
+    /// Earliest time at which [`Self::due`] returns something.
     pub fn deadline(&self) -> Option<Instant> {
         let waiting = |target: &Target| match target.state {
             State::Waiting(at) => Some(at),
@@ -74,7 +75,8 @@ impl Dialer {
         self.targets.values().filter_map(waiting).min()
     }
 
-    /// The peers to dial now, and where. The caller owes one of [`Self::connected`], [`Self::failed`] for each.
+    /// Peers to dial now, with their addresses. The caller must report [`Self::connected`] or
+    /// [`Self::failed`] for each.
     pub fn due(&mut self, now: Instant) -> Vec<(PeerKey, Vec<Multiaddr>)> {
         let preferred = self.preferred;
         let mut due = Vec::new();
@@ -87,14 +89,14 @@ impl Dialer {
         due
     }
 
-    /// A connection with the peer exists.
+    /// Records that a connection with the peer exists.
     pub fn connected(&mut self, peer: &PeerKey) {
         if let Some(target) = self.targets.get_mut(peer) {
             target.state = State::Connected;
         }
     }
 
-    /// A link with the peer is up: all is well.
+    /// Records that a link with the peer is up; resets its pause.
     pub fn up(&mut self, peer: &PeerKey) {
         if let Some(target) = self.targets.get_mut(peer) {
             target.pause = self.pause_min;
@@ -102,7 +104,7 @@ impl Dialer {
         }
     }
 
-    /// The dial failed.
+    /// Records that the dial failed.
     pub fn failed(&mut self, now: Instant, peer: &PeerKey) {
         let preferred = self.preferred;
         let Some(target) = self.targets.get_mut(peer) else { return };
@@ -118,12 +120,12 @@ impl Dialer {
         }
     }
 
-    /// The last connection with the peer ended.
+    /// Records that the last connection with the peer ended.
     pub fn disconnected(&mut self, now: Instant, peer: &PeerKey) {
         self.wait(now, peer);
     }
 
-    /// Nothing before `until`.
+    /// Pauses dialling until `until`.
     pub fn banned(&mut self, peer: &PeerKey, until: Instant) {
         if let Some(target) = self.targets.get_mut(peer) {
             target.state = State::Waiting(until);
@@ -132,7 +134,8 @@ impl Dialer {
 
     fn wait(&mut self, now: Instant, peer: &PeerKey) {
         let Some(target) = self.targets.get_mut(peer) else { return };
-        // Spread by key, so that a network that starts together does not dial in step: between 3/4 and 5/4 of the pause.
+        // Jitter derived from the key, so that nodes started together do not dial in step: between 3/4 and
+        // 5/4 of the pause.
         let spread = u32::from(peer.0[31]) + 3 * 128;
         target.state = State::Waiting(now + target.pause * spread / 512);
         target.pause = (target.pause * 2).min(self.pause_max);
@@ -165,7 +168,7 @@ mod tests {
     const MAX: Duration = Duration::from_secs(8);
 
     fn peer() -> PeerKey {
-        // The last byte 128 means a spread of exactly 1.
+        // A last byte of 128 means a factor of exactly 1.
         PeerKey(B256::repeat_byte(128))
     }
 

@@ -1,4 +1,4 @@
-//! The one task that owns the swarm: it listens, dials, and keeps the connections. What becomes of them is in [`links`].
+//! Task that owns the swarm: listens, dials, and keeps the connections. Links are in [`links`].
 
 mod links;
 
@@ -31,17 +31,17 @@ use tokio::{
 
 use links::{Connection, Live, Report};
 
-/// What runs on every connection.
+/// Behaviours of every connection.
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
-    /// First, so that a refused connection costs nothing else.
+    /// First, so that a refused connection causes no further work.
     pub gate: Gate,
     pub streams: streams::Behaviour,
     pub identify: identify::Behaviour,
     pub ping: ping::Behaviour,
 }
 
-/// What handles ask for.
+/// Commands of the handles.
 #[derive(Debug)]
 pub(crate) enum Command {
     Disconnect(PeerKey),
@@ -57,13 +57,13 @@ pub(crate) struct Driver {
     reporter: mpsc::UnboundedSender<Report>,
     connections: BTreeMap<ConnectionId, Connection>,
     links: BTreeMap<PeerKey, Live>,
-    /// Chooser: connections chosen and not yet ready, with the peer's instance.
+    /// At the chooser: connections that are chosen and not yet ready, with the peer's instance.
     chosen: BTreeMap<PeerKey, (ConnectionId, u64)>,
     instance: u64,
     ending: Ending,
 }
 
-/// Tells consumer and handles that the network has ended, also when the runtime drops the driver half way.
+/// Notifies consumer and handles that the network has ended, also if the runtime drops the driver.
 pub(crate) struct Ending {
     pub events: EventSender,
     pub ended: watch::Sender<bool>,
@@ -100,13 +100,13 @@ impl Driver {
             connections: BTreeMap::new(),
             links: BTreeMap::new(),
             chosen: BTreeMap::new(),
-            // Needs to differ between starts, not to be secret.
+            // Must differ between starts, but need not be secret.
             instance: RandomState::new().hash_one(Instant::now()),
             ending,
         }
     }
 
-    /// Listens on the configured addresses and waits until all of them are bound.
+    /// Listens on the configured addresses; returns when all are bound.
     pub async fn listen(&mut self) -> Result<(), NetworkError> {
         for address in self.shared.config.listen.clone() {
             probe(&address)?;
@@ -127,7 +127,7 @@ impl Driver {
                         SwarmEvent::ListenerError { listener_id, error } if listener_id == listener => {
                             return Err(error.to_string());
                         }
-                        // Peers may be quicker than our second listener.
+                        // Peers may connect before our second listener is bound.
                         event => self.on_swarm_event(event),
                     }
                 }
@@ -140,7 +140,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Runs until told to stop, or until nobody listens to the events any more.
+    /// Runs until a shutdown, or until the event receiver is dropped.
     pub async fn run(mut self) {
         let events = self.shared.events.clone();
         loop {
@@ -166,7 +166,7 @@ impl Driver {
         self.stop().await;
     }
 
-    /// Says goodbye to every peer and lets go of all sockets.
+    /// Takes down all links and closes all sockets.
     async fn stop(mut self) {
         for peer in self.links.keys().copied().collect::<Vec<_>>() {
             self.take_down(&peer);
@@ -174,7 +174,7 @@ impl Driver {
         for connection in std::mem::take(&mut self.connections).into_keys() {
             self.swarm.close_connection(connection);
         }
-        // A peer that does not hang up gets no more than this.
+        // Timeout for peers that do not close their side.
         let hung_up = async {
             while self.swarm.network_info().connection_counters().num_established() > 0 {
                 let _ = self.swarm.select_next_some().await;
@@ -193,7 +193,8 @@ impl Driver {
                 continue;
             }
             self.shared.counters.general.dials.one();
-            // A connection that is still closing does not count as one, hence the condition. A new port each time: reusing the listening port makes two nodes that dial each other at once collide in TCP.
+            // With this condition, a connection that is still closing does not prevent the dial. A new port for each dial:
+            // with the listening port, two nodes that dial each other at the same time would collide in TCP.
             let options = DialOpts::peer_id(peer.to_peer_id())
                 .condition(PeerCondition::NotDialing)
                 .addresses(addresses)
@@ -222,7 +223,7 @@ impl Driver {
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
         match event {
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, .. } => {
-                // The gate lets no other keys in.
+                // The gate admits only ed25519 keys.
                 if let Some(peer) = PeerKey::from_peer_id(&peer_id) {
                     self.begin(peer, connection_id);
                 }
@@ -277,7 +278,7 @@ impl Driver {
         self.shared.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers where a validator says it listens, to find it again. Guests come by themselves.
+    /// Stores the announced addresses of a validator, for redialling. Guests dial by themselves.
     fn learn(&mut self, peer: PeerKey, addresses: Vec<Multiaddr>) {
         if !self.shared.config.learn_addresses || self.shared.validator(&peer).is_none() {
             return;

@@ -1,4 +1,4 @@
-//! What the network tells the node, and the bounded queue it travels through.
+//! Events from the network to the node, and their bounded queue.
 
 use crate::PeerKey;
 use corniche_types::{Bytes, ValidatorIndex};
@@ -8,12 +8,11 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-/// A connected node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer {
     /// Proven in the transport's handshake.
     pub id: PeerKey,
-    /// The seat of the committee that this key holds, if any.
+    /// Committee index of this key, if it has one.
     pub validator: Option<ValidatorIndex>,
 }
 
@@ -32,10 +31,11 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// The two streams between peers. They share a connection but not its flow control, so votes overtake batches.
+/// The two streams between peers. They share a connection but not its flow control, so votes can overtake
+/// batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
-    /// Small and urgent.
+    /// Small, urgent messages.
     Votes,
     /// Batches, bodies, blocks.
     Bulk,
@@ -52,60 +52,63 @@ impl Channel {
     }
 }
 
-/// What happens on the network.
 #[derive(Debug)]
 pub enum Event {
-    /// From now on messages can be sent to and come from this peer. Per peer, `PeerUp` and [`Event::PeerDown`] alternate.
+    /// Messages to and from this peer are possible from now on. Per peer, `PeerUp` and [`Event::PeerDown`]
+    /// alternate.
     PeerUp(Peer),
-    /// The link ended: what was sent and not received is lost. Nothing from this peer follows until it is up again.
+    /// The link ended: messages sent but not received are lost. No events of this peer follow until it is up
+    /// again.
     PeerDown(Peer),
-    /// A message; per peer and channel in the order sent, without gaps as far as the sender's queue did not overflow.
+    /// Message. Per peer and channel in the order of sending, without gaps unless the sender's queue
+    /// overflowed.
     Message { from: Peer, channel: Channel, bytes: Bytes },
-    /// A question, to be answered through `reply`; dropping it refuses.
+    /// Request, to be answered through `reply`; dropping it refuses the request.
     Request { from: Peer, bytes: Bytes, reply: Reply },
 }
 
-/// Answers one request.
+/// Sends the response to one request.
 #[derive(Debug)]
 pub struct Reply(pub(crate) oneshot::Sender<Bytes>);
 
 impl Reply {
-    /// Sends the answer. An answer above the configured response limit is not sent: the asker sees a refusal.
+    /// Sends the response. A response above the configured limit is not sent: the peer sees a refusal.
     pub fn send(self, bytes: Bytes) {
-        // The asker may have gone or given up meanwhile, which is no concern of the answerer's.
+        // The peer may have disconnected or timed out meanwhile; that is no error here.
         let _ = self.0.send(bytes);
     }
 }
 
-/// The node's end of the event queue.
+/// Receiver of the event queue.
 ///
-/// Every message in it holds a share of its sender's `inbox_bytes` until taken, so its size is bounded by the limits and a
-/// slow consumer makes peers wait instead of memory grow.
+/// Every message in the queue holds a share of its sender's `inbox_bytes` until it is taken. So the queue is
+/// bounded by the limits, and a slow consumer makes peers wait instead of using more memory.
 #[derive(Debug)]
 pub struct Events(mpsc::UnboundedReceiver<Queued>);
 
 #[derive(Debug)]
 struct Queued {
-    /// `None`: the network has ended. Handles keep the queue alive, so it has to be said.
+    /// `None`: the network has ended. Needed because handles keep the queue open.
     event: Option<Event>,
-    /// Returned when the event is taken.
+    /// Released when the event is taken.
     _inbox: Option<OwnedSemaphorePermit>,
 }
 
 impl Events {
-    /// The next event; `None` after the network ended.
+    /// Receives the next event; `None` after the network ended.
     pub async fn recv(&mut self) -> Option<Event> {
         let queued = self.0.recv().await;
         self.take(queued)
     }
 
-    /// The next event if there is one already.
+    /// Returns the next event if one is available.
     pub fn try_recv(&mut self) -> Option<Event> {
         let queued = self.0.try_recv().ok();
         self.take(queued)
     }
 
-    /// The next event, blocking the thread; `None` after the network ended. Not for use inside a runtime.
+    /// Receives the next event, blocking the thread; `None` after the network ended. Must not be called in an
+    /// async runtime.
     pub fn blocking_recv(&mut self) -> Option<Event> {
         let queued = self.0.blocking_recv();
         self.take(queued)
@@ -124,28 +127,28 @@ impl Events {
     }
 }
 
-/// The network's end of the event queue.
+/// Sender of the event queue.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSender(mpsc::UnboundedSender<Queued>);
 
 impl EventSender {
     pub fn send(&self, event: Event, inbox: Option<OwnedSemaphorePermit>) {
-        // A consumer that has gone ends the whole network, see `closed`.
+        // If the receiver is dropped, the whole network ends, see `closed`.
         let _ = self.0.send(Queued { event: Some(event), _inbox: inbox });
     }
 
-    /// Nothing follows.
+    /// Marks the end of the events.
     pub fn end(&self) {
         let _ = self.0.send(Queued { event: None, _inbox: None });
     }
 
-    /// Waits until the consumer dropped its end.
+    /// Waits until the receiver is dropped.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
 }
 
-/// An unbounded queue: its bound is in the permits.
+/// Unbounded channel: the permits bound it.
 pub(crate) fn queue() -> (EventSender, Events) {
     let (sender, receiver) = mpsc::unbounded_channel();
     (EventSender(sender), Events(receiver))

@@ -1,7 +1,8 @@
-//! What peers are blamed for, and when it is enough.
+//! Faults of peers, and bans.
 //!
-//! Every fault costs points. Points drain with time, so an accident is forgotten; at the limit the peer is banned for a while.
-//! "Not valid yet" is not a fault: it never gets here. The table is bounded, because keys are free for an attacker.
+//! Every fault costs points. Points expire with time, so an accident is forgiven; at the limit the peer is
+//! banned for a while. Messages that are "not valid yet" are no fault and never get here. The table is
+//! bounded, because an attacker can create keys for free.
 
 use crate::PeerKey;
 use std::{
@@ -9,21 +10,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Something that no correct peer does.
+/// Behaviour that no correct peer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// Content that can never be valid: a bad signature, a malformed message. Found by whoever understands the content.
+    /// Content that can never be valid: a bad signature, a malformed message. Reported by the code that
+    /// interprets the content.
     NeverValid,
-    /// Useless though well-formed: repeated or unasked for beyond reason. Costs little.
+    /// Useless but well-formed: repeated or unrequested too often. Costs few points.
     Nuisance,
-    /// A message above the channel's limit. The stream cannot be read on, so the peer is disconnected.
+    /// Message above the channel's limit. The rest of the stream cannot be read, so the peer is disconnected.
     Oversized,
-    /// Bytes that are not our protocol at all. The peer is disconnected.
+    /// Bytes that are not our protocol. The peer is disconnected.
     Garbage,
 }
 
 impl Fault {
-    /// Out of [`POINTS_LIMIT`].
+    /// Points of a fault, out of [`POINTS_LIMIT`].
     fn points(self) -> u32 {
         match self {
             Self::NeverValid => 20,
@@ -37,20 +39,20 @@ impl Fault {
     }
 }
 
-/// At so many points a peer is banned.
+/// Number of points at which a peer is banned.
 const POINTS_LIMIT: u32 = 100;
 
-/// One point is forgiven in this time: the whole score in ten minutes.
+/// Time in which one point expires: the whole score in ten minutes.
 const POINT_LIFETIME: Duration = Duration::from_secs(6);
 
-/// Most peers remembered.
+/// Maximum number of peers in the table.
 const RECORDS_LIMIT: usize = 4096;
 
-/// What follows from a fault.
+/// Consequence of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Noted,
-    /// The score ran out just now.
+    /// This fault reached the limit.
     Banned,
     /// It was banned already.
     AlreadyBanned,
@@ -62,7 +64,7 @@ struct Record {
     points: u32,
     updated: Instant,
     banned_until: Option<Instant>,
-    /// Whether the log has spoken about this peer.
+    /// True if the log has mentioned this peer.
     mentioned: bool,
 }
 
@@ -75,7 +77,7 @@ impl Record {
             self.updated = now;
         } else {
             self.points -= forgiven;
-            // Keep the remainder, or frequent small faults would never be forgiven.
+            // Keeps the remainder: otherwise frequent small faults would never expire.
             self.updated += POINT_LIFETIME * forgiven;
         }
         if self.banned_until.is_some_and(|end| end <= now) {
@@ -83,20 +85,20 @@ impl Record {
         }
     }
 
-    /// Which record to give up first when there are too many: the smallest.
+    /// Order in which records are dropped when the table is full: smallest first.
     fn weight(&self) -> (Option<Instant>, u32, bool) {
         (self.banned_until, self.points, self.mentioned)
     }
 }
 
-/// The scores of all peers.
+/// Scores of all peers.
 #[derive(Debug, Default)]
 pub(crate) struct Scores {
     records: BTreeMap<PeerKey, Record>,
 }
 
 impl Scores {
-    /// Counts `fault` against `peer`; a ban would last `ban`.
+    /// Counts `fault` against `peer`; a ban would last for `ban`.
     pub fn penalise(&mut self, now: Instant, peer: PeerKey, fault: Fault, ban: Duration) -> Verdict {
         let record = self.record(now, peer);
         if record.banned_until.is_some() {
@@ -106,18 +108,18 @@ impl Scores {
         if record.points < POINTS_LIMIT {
             return Verdict::Noted;
         }
-        // The ban is the price: afterwards the peer starts afresh.
+        // The score restarts at zero after the ban.
         record.points = 0;
         record.banned_until = Some(now + ban);
         Verdict::Banned
     }
 
-    /// When the ban of this peer ends, if it has one.
+    /// End of this peer's ban, if it has one.
     pub fn banned_until(&self, now: Instant, peer: &PeerKey) -> Option<Instant> {
         self.records.get(peer)?.banned_until.filter(|end| *end > now)
     }
 
-    /// True once per peer (as long as it is remembered): whether the log should speak about it.
+    /// Returns true once per peer (while its record is kept): then the log should mention it.
     pub fn first_mention(&mut self, now: Instant, peer: PeerKey) -> bool {
         !std::mem::replace(&mut self.record(now, peer).mentioned, true)
     }

@@ -1,4 +1,5 @@
-//! Requests: a stream each, a message there, a message back. Closing without one is a refusal.
+//! Requests: one stream each, with one message in each direction. Closing the stream without a response means
+//! refusal.
 
 use crate::{
     Channel, Event, Fault,
@@ -17,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Why there is no answer.
+/// Reason why a request failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RequestError {
     #[error("there is no link with this peer")]
@@ -27,10 +28,10 @@ pub enum RequestError {
     Busy,
     #[error("the request has {length} bytes, the limit is {limit}")]
     RequestTooLarge { length: usize, limit: usize },
-    /// The peer has been blamed for it.
+    /// A fault is counted against the peer.
     #[error("the answer has {length} bytes, the limit is {limit}")]
     AnswerTooLarge { length: usize, limit: usize },
-    /// It does not have what was asked for, is too busy, or shuts down.
+    /// The peer does not have the data, is too busy, or shuts down.
     #[error("the peer declined to answer")]
     Refused,
     #[error("no answer in time")]
@@ -54,7 +55,7 @@ impl From<io::Error> for RequestError {
     }
 }
 
-/// Asks one peer one thing.
+/// Sends one request to a peer.
 pub(crate) async fn ask(shared: &Shared, link: &Link, request: Bytes) -> Result<Bytes, RequestError> {
     let limit = shared.config.limits.request_bytes;
     if request.len() > limit {
@@ -85,10 +86,10 @@ async fn exchange(shared: &Shared, link: &Link, request: &Bytes) -> Result<Bytes
     }
 }
 
-/// What a peer did wrong while asking, if anything.
+/// Fault of a requesting peer, if any.
 pub(crate) type AskerFault = Option<(Fault, String)>;
 
-/// Answers one request of a peer: reads it, hands it to the node, writes what the node replies.
+/// Answers one request of a peer: reads it, passes it to the node, writes the node's response.
 pub(crate) async fn answer(
     shared: Arc<Shared>,
     link: Arc<Link>,
@@ -112,7 +113,7 @@ pub(crate) async fn answer(
         refuse(&shared, &mut stream).await;
         return None;
     };
-    // A request shares the inbox of bulk messages: it may outlive this task in the queue.
+    // A request uses the inbox share of bulk messages, because it may stay in the queue after this task.
     let inbox = timeout(time, link.inbox_share(Channel::Bulk, request.len())).await.ok();
     let (reply, replied) = oneshot::channel();
     if inbox.is_some() {
@@ -144,7 +145,8 @@ pub(crate) async fn answer(
     None
 }
 
-/// Waits until the peer may have an answer: its turn, its bytes, and, outside the committee, a place among all of those.
+/// Waits until the peer may get a response: its turn, its byte rate, and, outside the committee, a place
+/// among all guests.
 async fn turn<'a>(shared: &'a Shared, link: &'a Link) -> (SemaphorePermit<'a>, Option<SemaphorePermit<'a>>) {
     const OPEN: &str = "turns are never closed";
     let turn = link.answer_turns.acquire().await.expect(OPEN);
@@ -158,7 +160,7 @@ async fn turn<'a>(shared: &'a Shared, link: &'a Link) -> (SemaphorePermit<'a>, O
 
 async fn refuse(shared: &Shared, stream: &mut Stream) {
     shared.counters.general.requests_refused.one();
-    // Closing properly tells a refusal from a failure.
+    // A proper close distinguishes a refusal from a failure.
     let _ = timeout(shared.config.timing.request, stream.close()).await;
 }
 

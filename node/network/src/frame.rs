@@ -1,16 +1,16 @@
-//! Messages on a stream: a length of four bytes, little-endian, then so many bytes.
+//! Message framing: a length of four bytes, little-endian, then the message.
 
 use futures::{AsyncRead, AsyncReadExt};
 use std::{io, time::Duration};
 use tokio::time::timeout;
 
-/// Bytes in front of every message.
+/// Size of the header of every message.
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// A peer's announcement of a long message is believed in steps of this size, as the bytes really arrive.
+/// Memory for a long message is allocated in steps of this size, as its bytes arrive.
 const TRUST_BYTES: usize = 256 * 1024;
 
-/// Why a message could not be read.
+/// Reason why a message could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     /// The stream ended between two messages.
@@ -22,7 +22,7 @@ pub(crate) enum FrameError {
     Io(#[from] io::Error),
 }
 
-/// The header of a message. The caller has checked the length against a limit far below 4 GiB.
+/// Header of a message. The caller has checked the length against a limit far below 4 GiB.
 pub(crate) fn header(length: usize) -> [u8; HEADER_BYTES] {
     u32::try_from(length).expect("message limits are below 4 GiB").to_le_bytes()
 }
@@ -42,7 +42,7 @@ pub(crate) async fn read_length(reader: &mut (impl AsyncRead + Unpin), limit: us
     if length > limit { Err(FrameError::Oversized { length, limit }) } else { Ok(length) }
 }
 
-/// Reads a body into memory of its own, which the reader's buffer would otherwise stay pinned for. Each step of
+/// Reads a body into its own memory, so that it does not pin the reader's buffer. Each step of
 /// [`TRUST_BYTES`] must arrive within `stall`.
 pub(crate) async fn read_body(reader: &mut (impl AsyncRead + Unpin), length: usize, stall: Duration) -> io::Result<Vec<u8>> {
     let mut body = Vec::with_capacity(length.min(TRUST_BYTES));
@@ -54,7 +54,7 @@ pub(crate) async fn read_body(reader: &mut (impl AsyncRead + Unpin), length: usi
     Ok(body)
 }
 
-/// Reads one whole message. The caller bounds the time.
+/// Reads one whole message. The caller must apply a timeout.
 pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin), limit: usize) -> Result<Vec<u8>, FrameError> {
     let length = read_length(reader, limit).await?;
     Ok(read_body(reader, length, Duration::MAX).await?)

@@ -1,7 +1,7 @@
-//! Who keeps a connection once its key is proven: bans, limits, and slots for guests.
+//! Admission of connections with a proven key: bans, limits, and slots for guests.
 //!
-//! libp2p's own `connection-limits` counts peers that should bypass it and remembers every peer id it ever saw; this one
-//! knows the committee and forgets.
+//! libp2p's own `connection-limits` counts peers that should be exempt, and stores every peer id it ever saw.
+//! This one knows the committee, and forgets peers.
 
 use crate::{
     PeerKey,
@@ -25,10 +25,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Connections with one peer at once: one in use, one being replaced, and both sides' dials on top.
+/// Maximum number of connections with one peer: one in use, one being replaced, and both sides' dials.
 const CONNECTIONS_PER_PEER: usize = 4;
 
-/// Why a connection is refused.
+/// Reason why a connection is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Refused {
     #[error("all slots for peers outside the committee are taken")]
@@ -43,12 +43,12 @@ pub(crate) enum Refused {
     NotEd25519,
 }
 
-/// Slots of inbound connections with guests: peers outside the committee that came by themselves.
+/// Slots of inbound connections from guests: peers outside the committee.
 #[derive(Debug)]
 struct GuestSlots<Id> {
     all: usize,
     per_address: usize,
-    /// Idle this long, a guest gives its slot to a newcomer.
+    /// A guest that is idle for this long may lose its slot to a new one.
     idle: Duration,
     guests: BTreeMap<Id, Guest>,
 }
@@ -61,10 +61,11 @@ struct Guest {
 }
 
 impl<Id: Ord + Copy> GuestSlots<Id> {
-    /// Whether a guest from `origin` gets a slot, and whose. `heard` is when a guest last sent something, if ever.
+    /// Gives a guest from `origin` a slot, if possible; returns the guest that loses its slot. `heard` is the
+    /// time when a guest last sent something, if ever.
     ///
-    /// Without a free slot the guest that was idle longest makes room: one that is idle long enough, or one whose address would
-    /// still have at least as many as the newcomer's.
+    /// If no slot is free, the guest that was idle longest loses its slot. Candidates are guests that are
+    /// idle long enough, and guests whose address would still have at least as many slots as the new one's.
     fn admit(
         &self,
         now: Instant,
@@ -93,7 +94,7 @@ pub(crate) struct Gate {
     shared: Arc<Shared>,
     established: BTreeMap<ConnectionId, PeerKey>,
     guests: GuestSlots<ConnectionId>,
-    /// To be closed: a newcomer has their slots.
+    /// Connections to close: new ones have their slots.
     evicted: VecDeque<(PeerId, ConnectionId)>,
 }
 
@@ -184,7 +185,8 @@ impl NetworkBehaviour for Gate {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        // Whom to dial was our own choice, so the limit for guests does not apply; a ban may have come meanwhile.
+        // Outbound connections are our own choice, so the limit for guests does not apply. But the peer may
+        // have been banned meanwhile.
         self.counted(self.admit(&peer))?;
         Ok(dummy::ConnectionHandler)
     }
@@ -207,7 +209,7 @@ impl NetworkBehaviour for Gate {
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
-        // Each admission is followed by a poll, so no waker is kept.
+        // Each admission is followed by a poll, so no waker is needed.
         match self.evicted.pop_front() {
             Some((peer_id, connection)) => {
                 Poll::Ready(ToSwarm::CloseConnection { peer_id, connection: CloseConnection::One(connection) })
@@ -228,7 +230,7 @@ mod tests {
         inbound_origin(&format!("/ip4/192.0.2.{last}/tcp/1").parse().unwrap())
     }
 
-    /// Guests that are there since `start`, numbered, from these addresses.
+    /// Numbered guests from these addresses, connected since `start`.
     fn slots(start: Instant, all: usize, per_address: usize, from: &[u8]) -> GuestSlots<usize> {
         let guest = |(number, last): (usize, &u8)| {
             let peer = PeerKey(B256::with_last_byte(number as u8));

@@ -1,4 +1,4 @@
-//! How the rest of the node uses the network.
+//! Interface of the network for the rest of the node.
 
 use crate::{Channel, Fault, Peer, PeerInfo, PeerKey, RequestError, Sent, Stats, driver::Command, fetch, shared::Shared};
 use corniche_types::{Bytes, ValidatorIndex};
@@ -9,7 +9,8 @@ use std::{
 };
 use tokio::sync::{mpsc, watch};
 
-/// A handle of a running network. Cheap to clone, usable from any thread; when the last one is dropped, the network ends.
+/// Handle of a running network. Cheap to clone, and usable from any thread. When the last one is dropped, the
+/// network ends.
 #[derive(Clone)]
 pub struct NetworkHandle {
     pub(crate) shared: Arc<Shared>,
@@ -18,17 +19,17 @@ pub struct NetworkHandle {
 }
 
 impl NetworkHandle {
-    /// Who this node is to others.
+    /// Key of this node.
     pub fn key(&self) -> PeerKey {
         self.shared.config.identity.key()
     }
 
-    /// The network key of a validator.
+    /// Network key of a validator.
     pub fn validator_key(&self, index: ValidatorIndex) -> Option<PeerKey> {
         self.shared.config.validators.get(index.as_usize()).copied()
     }
 
-    /// Queues a message for a peer, or drops it. Never waits.
+    /// Queues a message for a peer, or drops it. Never blocks.
     pub fn send(&self, to: PeerKey, channel: Channel, bytes: Bytes) -> Sent {
         match self.shared.link(&to) {
             Some(link) => link.send(channel, bytes),
@@ -36,13 +37,14 @@ impl NetworkHandle {
         }
     }
 
-    /// Queues one message for many peers; returns for how many. Never waits, and copies nothing.
+    /// Queues one message for many peers; returns the number of peers for which it was queued. Never blocks
+    /// or copies.
     pub fn broadcast(&self, to: impl IntoIterator<Item = PeerKey>, channel: Channel, bytes: Bytes) -> usize {
         to.into_iter().filter(|peer| self.send(*peer, channel, bytes.clone()) == Sent::Queued).count()
     }
 
-    /// Asks a peer and waits for its answer, for a bounded time. At most `requests_in_flight` per peer are under way; above
-    /// that the answer is [`RequestError::Busy`] at once.
+    /// Sends a request to a peer and waits for its response, with a timeout. At most `requests_in_flight` per
+    /// peer are pending; above that it returns [`RequestError::Busy`] at once.
     pub fn request(&self, to: PeerKey, bytes: Bytes) -> impl Future<Output = Result<Bytes, RequestError>> + Send + 'static {
         let this = self.clone();
         async move {
@@ -55,50 +57,51 @@ impl NetworkHandle {
         }
     }
 
-    /// Blames a peer for something no correct peer does. Enough of it bans the peer for a while.
+    /// Counts a fault against a peer. Enough faults ban the peer for a while.
     pub fn penalise(&self, peer: PeerKey, fault: Fault) {
         self.blame(self.shared.peer(peer), fault, "reported by the node");
     }
 
     fn blame(&self, peer: Peer, fault: Fault, detail: &str) {
         if self.shared.penalise(Instant::now(), &peer, fault, detail) {
-            // A network that has ended has no peers.
+            // An error means that the network has ended and has no peers.
             let _ = self.commands.send(Command::Disconnect(peer.id));
         }
     }
 
-    /// The peers that are up, in the order of their keys.
+    /// Connected peers, sorted by key.
     pub fn peers(&self) -> Vec<Peer> {
         let links = self.shared.links.read().unwrap_or_else(PoisonError::into_inner);
         links.values().map(|link| link.peer).collect()
     }
 
-    /// The same, with what is known of each.
+    /// Connected peers with further information.
     pub fn peer_infos(&self) -> Vec<PeerInfo> {
         let links = self.shared.links.read().unwrap_or_else(PoisonError::into_inner);
         let links: Vec<_> = links.values().cloned().collect();
         links.iter().map(|link| link.info()).collect()
     }
 
-    /// Whether this peer is up.
+    /// True if this peer is connected.
     pub fn is_up(&self, peer: &PeerKey) -> bool {
         self.shared.link(peer).is_some()
     }
 
-    /// Where this node can be dialled, without `/p2p`.
+    /// Listening addresses, without `/p2p`.
     pub fn listen_addresses(&self) -> Vec<Multiaddr> {
         self.shared.listening.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All counters as of now.
+    /// Current values of all counters.
     pub fn stats(&self) -> Stats {
         self.shared.counters.read()
     }
 
-    /// Ends all links (each with its [`crate::Event::PeerDown`]) and frees all sockets. Returns when that is done.
+    /// Takes down all links (each with its [`crate::Event::PeerDown`]) and closes all sockets. Returns when
+    /// that is done.
     pub async fn shutdown(&self) {
         let _ = self.commands.send(Command::Shutdown);
-        // An error means that the driver is gone, which is what we wait for.
+        // An error means that the driver has ended already.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 }

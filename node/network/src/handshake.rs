@@ -1,7 +1,7 @@
-//! Do we speak the same protocol about the same chain?
+//! Handshake: checks that both nodes use the same protocol version and the same chain.
 //!
-//! The first message on the votes stream, both ways, is a [`Hello`]. The one who opened the stream speaks first; the other
-//! always answers, also when it will not go on, so that both logs can say what differs.
+//! The first message on the votes stream, in both directions, is a [`Hello`]. The opener of the stream sends
+//! first. The other side always answers, even if it refuses, so that both logs can report the difference.
 
 use crate::{
     ChainIdentity,
@@ -11,25 +11,26 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{B256, wire};
 use futures::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-/// Version of everything that travels on our streams.
+/// Version of all protocols on our streams.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// A hello is some 60 bytes; later versions may be longer.
+/// A hello has about 60 bytes; later versions may be longer.
 const HELLO_BYTES_LIMIT: usize = 1024;
 
-/// How a node introduces itself.
+/// First message of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(crate) struct Hello {
     pub protocol: u32,
     pub chain_id: u64,
     pub genesis_hash: B256,
-    /// Chosen at start: tells a restarted peer from a second connection with the same one.
+    /// Random number chosen at start: distinguishes a restarted peer from a second connection with the same
+    /// one.
     pub instance: u64,
-    /// Whether the speaker has a link with the listener at the moment.
+    /// True if the sender currently has a link with the receiver.
     pub linked: bool,
 }
 
-/// What two nodes do not agree on. Nobody's fault, but they have nothing to say to each other.
+/// Difference between two nodes. Not a fault, but they cannot connect.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     #[error("it speaks protocol version {theirs}, this node {ours}")]
@@ -87,7 +88,7 @@ impl Hello {
     }
 }
 
-/// Speaks first.
+/// Sends first.
 pub(crate) async fn greet(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ours: &Hello) -> Result<Hello, HandshakeError> {
     write(stream, ours).await?;
     let theirs = read(stream).await?;
@@ -95,7 +96,7 @@ pub(crate) async fn greet(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ou
     Ok(theirs)
 }
 
-/// Speaks second.
+/// Answers.
 pub(crate) async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), ours: &Hello) -> Result<Hello, HandshakeError> {
     let theirs = read(stream).await?;
     write(stream, ours).await?;
@@ -103,7 +104,8 @@ pub(crate) async fn answer(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), o
     Ok(theirs)
 }
 
-/// Waits until the other side has read our answer and hung up: closing the connection any earlier might overtake it.
+/// Waits until the other side has read our answer and closed. An earlier close of the connection might
+/// overtake the answer.
 pub(crate) async fn linger(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     if stream.close().await.is_ok() {
         let _ = frame::read_length(stream, 0).await;

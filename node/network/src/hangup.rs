@@ -1,7 +1,7 @@
-//! Connections that end in bounded time.
+//! Connections with a bounded closing time.
 //!
-//! Closing a multiplexed connection properly waits for the peer to take what is left, and libp2p counts the connection until then. A
-//! peer that reads nothing would keep its socket, and its slot, for ever.
+//! A proper close of a multiplexed connection waits until the peer has taken the remaining data, and libp2p
+//! counts the connection until then. A peer that reads nothing would keep its socket and its slot forever.
 
 use futures::FutureExt;
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
@@ -12,10 +12,10 @@ use std::{
 };
 use tokio::time::Sleep;
 
-/// For the peer to take what is left.
+/// Time for the peer to take the remaining data.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A muxer whose close ends after a bounded time; dropping it then closes the socket.
+/// Muxer with a timeout on closing; dropping it afterwards closes the socket.
 pub(crate) struct BoundedClose<M> {
     inner: M,
     timeout: Duration,
@@ -61,7 +61,7 @@ mod tests {
     use libp2p::core::muxing::StreamMuxerExt;
     use std::io;
 
-    /// A connection whose peer takes nothing.
+    /// Connection whose peer takes no data.
     struct Full;
 
     impl StreamMuxer for Full {

@@ -1,9 +1,10 @@
-//! Inbound connections that have not proven a key yet. They cost a stranger nothing, so each address has a share of the slots, and
-//! what does not get on makes room for newcomers. Addresses of validators have slots of their own.
+//! Inbound connections without a proven key. Strangers can open them for free, so each address has a share of
+//! the slots, and stalled ones lose their slot to new ones. Addresses of validators have separate slots.
 //!
-//! Source addresses of TCP are proven by its handshake. Those of QUIC can be forged, so the two do not share slots.
+//! TCP's handshake proves source addresses. QUIC's can be forged, so the two do not share slots.
 //!
-//! This is a transport around the transport because a pending connection of libp2p can be ended in no other way than by its future.
+//! This is a transport around the transport, because a pending connection of libp2p can only be ended through
+//! its future.
 
 use crate::{Transport as Kind, origin::inbound_origin, shared::Shared};
 use corniche_origin::Origin;
@@ -27,7 +28,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 type Connection = (PeerId, StreamMuxerBox);
 
-/// Bounds of [`Pending`].
+/// Limits of [`Pending`].
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     all: usize,
@@ -35,7 +36,7 @@ struct Bounds {
     grace: Duration,
 }
 
-/// The connections of one transport that have no proven key yet. `T` ends one when dropped.
+/// Connections of one transport without a proven key. Dropping the `T` of one ends it.
 #[derive(Debug)]
 struct Pending<T> {
     bounds: Bounds,
@@ -48,12 +49,12 @@ struct Pending<T> {
 struct Entry<T> {
     origin: Origin,
     since: Instant,
-    /// Whether it has a slot of its address's validators, beside those that all share.
+    /// True if it has a slot reserved for its address's validators.
     reserved: bool,
     _end: T,
 }
 
-/// Who lost its slot to an admitted connection, if anybody.
+/// Result of an admission: with a free slot, or by ending another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admitted {
     Free(u64),
@@ -65,9 +66,10 @@ impl<T> Pending<T> {
         Self { bounds, entries: BTreeMap::new(), next: 0 }
     }
 
-    /// Gives a connection from `origin`, where so many validators are known to be, a slot. Without a free one it takes that of the
-    /// oldest connection of its own address, if that has its share, and otherwise of the addresses that have most; `None` if that
-    /// connection is still within its grace.
+    /// Gives a connection from `origin`, the address of `validators` known validators, a slot. If its address
+    /// has used its share, the oldest connection of that address loses its slot. If all slots are used, the
+    /// oldest connection of the addresses with the most slots does. `None` if that connection is still within
+    /// its grace period.
     fn admit(&mut self, now: Instant, origin: Origin, validators: usize, end: T) -> Option<Admitted> {
         let per_address = self.bounds.per_address + 2 * validators;
         let of_origin = self.entries.values().filter(|entry| entry.origin == origin).count();
@@ -109,15 +111,15 @@ impl<T> Pending<T> {
     }
 }
 
-/// A pending connection's end is dropped when it loses its slot.
+/// The sender of a pending connection is dropped when it loses its slot.
 type Slots = Arc<Mutex<Pending<oneshot::Sender<()>>>>;
 
 fn lock(slots: &Slots) -> MutexGuard<'_, Pending<oneshot::Sender<()>>> {
-    // Every critical section leaves the table whole.
+    // Every critical section leaves the table consistent.
     slots.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A slot, given back when dropped.
+/// Slot, given back when dropped.
 struct Slot {
     slots: Slots,
     id: u64,
@@ -129,7 +131,7 @@ impl Drop for Slot {
     }
 }
 
-/// The transport, with slots for inbound connections.
+/// Transport with slots for inbound connections.
 pub(crate) struct Bounded {
     inner: Boxed<Connection>,
     shared: Arc<Shared>,
@@ -147,7 +149,7 @@ impl Bounded {
         Self { inner, shared, tcp, quic }
     }
 
-    /// The same upgrade with a slot and within the time for it; `None` if there is no slot.
+    /// Adds a slot and a timeout to the upgrade; `None` if there is no slot.
     fn admit(&self, from: &Multiaddr, upgrade: Upgrade) -> Option<Upgrade> {
         let slots = match Kind::of(from) {
             Kind::Tcp => &self.tcp,
@@ -275,13 +277,13 @@ mod tests {
         for last in 1..=4 {
             assert!(pending.admit(start, origin(last), 0, ()).is_some());
         }
-        // Two validators at this address: as much as anybody may have, and two each.
+        // Two validators at this address: the share of an address, and two slots per validator.
         for _ in 0..8 {
             assert!(matches!(pending.admit(start, origin(9), 2, ()), Some(Admitted::Free(_))));
         }
         assert_eq!(pending.admit(start, origin(9), 2, ()), None);
         assert_eq!(pending.admit(start, origin(5), 0, ()), None);
-        // What has a reserved slot makes no room for strangers.
+        // A connection with a reserved slot does not lose it to strangers.
         assert!(matches!(pending.admit(start + GRACE, origin(5), 0, ()), Some(Admitted::Evicting(_))));
         assert_eq!(from(&pending, 9), 8);
     }

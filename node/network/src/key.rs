@@ -1,23 +1,24 @@
-//! Who a peer is: its ed25519 key, which the noise or TLS handshake proves and everything else refers to.
+//! Identity of a peer: its ed25519 key, proven by the noise or TLS handshake.
 
 use corniche_types::B256;
 use libp2p::{Multiaddr, PeerId, identity::Keypair, multiaddr::Protocol, multihash::Multihash};
 use std::{fmt, str::FromStr};
 
-/// The identity multihash: the digest is the encoded key itself.
+/// Identity multihash: the digest is the encoded key itself.
 const IDENTITY_HASH: u64 = 0;
 
-/// Protobuf of libp2p's `PublicKey` up to the key: field 1 (type) = 1 (ed25519), field 2 (data) of 32 bytes.
+/// Prefix of libp2p's protobuf `PublicKey` before the key: field 1 (type) = 1 (ed25519), field 2 (data) of 32
+/// bytes.
 const ED25519_PREFIX: [u8; 4] = [0x08, 0x01, 0x12, 0x20];
 
-/// A peer's identity: its 32-byte ed25519 public key. For a validator this is the genesis' `network_key`.
+/// Identity of a peer: its 32-byte ed25519 public key. For a validator this is the genesis' `network_key`.
 ///
-/// Shown as libp2p's peer id (`12D3Koo…`), which is an encoding of the same bytes.
+/// Displayed as libp2p's peer id (`12D3Koo…`), an encoding of the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerKey(pub B256);
 
 impl PeerKey {
-    /// The peer id of this key. Bytes that are no curve point have one as well; nobody can prove to be it.
+    /// Peer id of this key. Bytes that are no curve point have one too, but no peer can prove it.
     pub fn to_peer_id(self) -> PeerId {
         let mut encoded = [0u8; 36];
         encoded[..4].copy_from_slice(&ED25519_PREFIX);
@@ -26,7 +27,7 @@ impl PeerKey {
         PeerId::from_multihash(hash).expect("a peer id may be an identity multihash of up to 42 bytes")
     }
 
-    /// `None` when the peer id is not that of an ed25519 key.
+    /// `None` if the peer id is not that of an ed25519 key.
     pub fn from_peer_id(peer_id: &PeerId) -> Option<Self> {
         let hash = peer_id.as_ref();
         if hash.code() != IDENTITY_HASH {
@@ -55,14 +56,14 @@ impl fmt::Debug for PeerKey {
     }
 }
 
-/// Why a text is not a [`PeerKey`] or a [`PeerAddress`].
+/// Reason why a text is not a [`PeerKey`] or a [`PeerAddress`].
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AddressError {
     #[error("{text:?} is not a peer id: {reason}")]
     PeerId { text: String, reason: String },
     #[error("{text:?} is not a multiaddr: {reason}")]
     Multiaddr { text: String, reason: String },
-    /// Without it nobody knows whom to expect behind the address.
+    /// The address lacks the identity of the expected peer.
     #[error("the address {text:?} does not end in /p2p/<peer id>")]
     MissingPeerId { text: String },
     #[error("the key of peer {text} is not ed25519")]
@@ -79,7 +80,7 @@ impl FromStr for PeerKey {
     }
 }
 
-/// Where a peer listens and who must answer there, written as a multiaddr that ends in `/p2p/<peer id>`.
+/// Address of a peer with its identity, written as a multiaddr that ends with `/p2p/<peer id>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
     pub key: PeerKey,
@@ -107,7 +108,7 @@ impl fmt::Display for PeerAddress {
     }
 }
 
-/// The secret key a node proves its [`PeerKey`] with.
+/// Secret key with which a node proves its [`PeerKey`].
 #[derive(Clone)]
 pub struct NetworkIdentity {
     keypair: Keypair,
@@ -115,7 +116,7 @@ pub struct NetworkIdentity {
 }
 
 impl NetworkIdentity {
-    /// The identity whose ed25519 secret is `seed`.
+    /// Identity with the ed25519 secret `seed`.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         let keypair = Keypair::ed25519_from_bytes(seed).expect("every 32 bytes are an ed25519 seed");
         let key = PeerKey::from_peer_id(&keypair.public().to_peer_id()).expect("the key is ed25519");
@@ -131,7 +132,7 @@ impl NetworkIdentity {
     }
 }
 
-/// Never shows the secret.
+/// Never prints the secret.
 impl fmt::Debug for NetworkIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NetworkIdentity({})", self.key)

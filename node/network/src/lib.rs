@@ -1,20 +1,23 @@
-//! Bytes in, bytes out, between nodes that know whom they talk to.
+//! Peer-to-peer network with authenticated peers. Transports bytes.
 //!
-//! This crate connects a node with its peers over libp2p and knows nothing of what the bytes mean.
+//! This crate connects a node with its peers over libp2p and does not interpret the bytes.
 //!
-//! - A **link** is the one connection that two nodes agreed to use ([`driver`] tells how). [`Event::PeerUp`] and
-//!   [`Event::PeerDown`] alternate strictly per peer, and messages come only between them.
-//! - A link has two **channels**, [`Channel::Votes`] and [`Channel::Bulk`]: long-lived streams with flow control of their own.
-//!   Per channel, messages arrive in the order sent. A message for a full queue is dropped and counted, never waited for; what
-//!   a link loses by ending is lost. Whoever needs certainty fetches what is missing.
-//! - A **request** gets one answer or one error, in bounded time, whatever the peer does.
-//! - **Who** a peer is the transport proves: a [`PeerKey`] is an ed25519 key, and a validator is a peer whose key stands in the
-//!   genesis. Validators have reserved slots, everybody else shares a limited number of them, by address, and a rate limit.
-//! - **Slots** cannot be used up by strangers: an address has a share, what is slow or idle makes room for newcomers, and addresses
-//!   of validators have slots of their own before anybody has proven a key ([`inbound`], [`gate`]).
-//! - **Faults** cost points; a peer without points left is disconnected and banned for a while ([`Fault`]).
+//! - A **link** is the one connection that two nodes agreed to use (see [`driver`]). [`Event::PeerUp`] and
+//!   [`Event::PeerDown`] alternate strictly per peer, and messages arrive only between them.
+//! - A link has two **channels**, [`Channel::Votes`] and [`Channel::Bulk`]: long-lived streams with separate
+//!   flow control. Per channel, messages arrive in the order of sending. If a queue is full, the message is
+//!   dropped and counted; sending never blocks. Messages in flight are lost when a link ends. For reliable
+//!   delivery, request the missing data.
+//! - A **request** gets one response or one error, in bounded time, for any behaviour of the peer.
+//! - **Identity**: the transport proves it. A [`PeerKey`] is an ed25519 key, and a validator is a peer whose
+//!   key is in the genesis. Validators have reserved slots. All other peers share a limited number of slots,
+//!   by address, and have a rate limit.
+//! - **Slots** cannot be exhausted by strangers. An address has a share, and slow or idle connections lose
+//!   their slots to new ones. Addresses of validators have separate slots before any key is proven
+//!   ([`inbound`], [`gate`]).
+//! - **Faults** cost points; a peer at the limit is disconnected and banned for a while ([`Fault`]).
 //!
-//! What always holds: nothing a peer sends makes this crate panic, and every queue, table and message has a bound in
+//! Invariants: no data from a peer makes this crate panic, and every queue, table and message has a limit in
 //! [`Limits`]. Both ends of a link agree on protocol version, chain and genesis, or there is no link.
 //!
 //! ```text
@@ -56,7 +59,7 @@ pub use link::Sent;
 pub use observed::{AGENT_VERSION, PeerInfo};
 pub use stats::{ChannelStats, GeneralStats, Stats};
 
-/// The messages in a peer's stream, up to what is none. For fuzzing.
+/// Parses a peer's stream into messages, until the first error. For fuzzing.
 #[doc(hidden)]
 pub async fn read_frames(mut stream: &[u8], limit: usize) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
@@ -72,7 +75,7 @@ use shared::Shared;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// Why the network could not start.
+/// Reason why the network could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     #[error("cannot listen on {address}: {reason}")]
@@ -85,9 +88,11 @@ pub enum NetworkError {
 pub struct Network;
 
 impl Network {
-    /// Binds all listening addresses, then connects and serves in the background on the current tokio runtime.
+    /// Binds all listening addresses, then connects and serves in the background on the current tokio
+    /// runtime.
     ///
-    /// The network ends when told to ([`NetworkHandle::shutdown`]), when all handles are dropped, or when the events are.
+    /// The network ends after [`NetworkHandle::shutdown`], when all handles are dropped, or when the events
+    /// are dropped.
     pub async fn start(config: NetworkConfig) -> Result<(NetworkHandle, Events), NetworkError> {
         let keypair = config.identity.keypair().clone();
         let ping = ping::Config::new().with_interval(config.timing.ping).with_timeout(config.timing.ping);

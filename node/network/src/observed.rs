@@ -1,4 +1,4 @@
-//! What a connection shows of its peer besides messages: what its software calls itself, and how far away it is.
+//! Information about a connected peer besides its messages: software version and round-trip time.
 
 use crate::Peer;
 use std::{
@@ -6,22 +6,22 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What this software calls itself to its peers.
+/// Agent version sent to peers.
 pub const AGENT_VERSION: &str = concat!("corniche/", env!("CARGO_PKG_VERSION"));
 
-/// Characters that are kept of what a peer calls itself.
+/// Maximum number of characters kept of a peer's agent version.
 const AGENT_VERSION_CHARS: usize = 64;
 
-/// A peer that is up, and what is known of it. Where it is (its address) is not part of this: that is told to nobody.
+/// Connected peer with its known information. Omits its address, which is never published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerInfo {
     pub peer: Peer,
-    /// When the link came up, by the system's clock.
+    /// Time when the link came up, by the system's clock.
     pub connected: SystemTime,
-    /// What its software calls itself. Its own word: nobody checks it, but it is short and can be printed. `None` until it says
-    /// something of which this can be said.
+    /// Agent version sent by the peer. Unverified, but short and printable. `None` until it sends printable
+    /// text.
     pub agent_version: Option<String>,
-    /// Of the last ping that it answered.
+    /// Round-trip time of the last answered ping.
     pub round_trip: Option<Duration>,
 }
 
@@ -38,7 +38,7 @@ impl Observed {
         self.lock().1 = Some(round_trip);
     }
 
-    /// What the peer calls itself, and the last round trip.
+    /// Agent version of the peer, and last round-trip time.
     pub fn now(&self) -> (Option<String>, Option<Duration>) {
         self.lock().clone()
     }
@@ -48,7 +48,7 @@ impl Observed {
     }
 }
 
-/// A stranger's text as far as it is plain ASCII.
+/// Keeps only the plain ASCII characters of a stranger's text.
 fn printable(text: &str) -> Option<String> {
     let plain = |character: &char| character.is_ascii_graphic() || *character == ' ';
     let kept: String = text.chars().filter(plain).take(AGENT_VERSION_CHARS).collect();

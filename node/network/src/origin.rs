@@ -1,4 +1,4 @@
-//! Where connections come from, as far as slots are concerned.
+//! Origins of connections, the unit of slots per address.
 
 use crate::PeerKey;
 use corniche_origin::Origin;
@@ -8,7 +8,7 @@ use std::{
     net::Ipv6Addr,
 };
 
-/// The origin of an address; `None` if it begins with a name.
+/// Origin of an address; `None` if it begins with a DNS name.
 pub(crate) fn origin(address: &Multiaddr) -> Option<Origin> {
     match address.iter().next()? {
         Protocol::Ip4(ip) => Some(Origin::of(ip.into())),
@@ -17,13 +17,13 @@ pub(crate) fn origin(address: &Multiaddr) -> Option<Origin> {
     }
 }
 
-/// The origin of an inbound connection, whose address is always an IP address.
+/// Origin of an inbound connection, whose address is always an IP address.
 pub(crate) fn inbound_origin(address: &Multiaddr) -> Origin {
     origin(address).unwrap_or(Origin::of(Ipv6Addr::UNSPECIFIED.into()))
 }
 
-/// Where validators are: at their configured addresses, and where each of them connected from last. Bounded by the configuration
-/// and the committee. What peers say of themselves does not count.
+/// Addresses of validators: the configured ones, and the one from which each last connected. Bounded by the
+/// configuration and the committee. Announced addresses do not count.
 #[derive(Debug, Default)]
 pub(crate) struct ValidatorOrigins {
     configured: BTreeMap<Origin, BTreeSet<PeerKey>>,
@@ -31,7 +31,7 @@ pub(crate) struct ValidatorOrigins {
 }
 
 impl ValidatorOrigins {
-    /// From the configured addresses of validators.
+    /// Starts with the configured addresses of validators.
     pub fn new<'a>(configured: impl Iterator<Item = (PeerKey, &'a Multiaddr)>) -> Self {
         let mut origins = Self::default();
         for (validator, address) in configured {
@@ -42,7 +42,7 @@ impl ValidatorOrigins {
         origins
     }
 
-    /// This validator proved its key on a connection with this address.
+    /// Records that this validator proved its key on a connection with this address.
     pub fn proven(&mut self, validator: PeerKey, origin: Origin) {
         self.last.insert(validator, origin);
     }

@@ -1,4 +1,4 @@
-//! What the driver, its tasks and the handles share.
+//! State shared by the driver, its tasks and the handles.
 
 use crate::{
     Channel, Fault, NetworkConfig, Peer, PeerKey,
@@ -18,20 +18,20 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// Every lock in here is held for a few instructions and never across another one or an await.
+/// Every lock in here is held for a few instructions, and never across another lock or an await.
 pub(crate) struct Shared {
     pub config: NetworkConfig,
     pub events: EventSender,
     pub counters: Counters,
     pub links: RwLock<BTreeMap<PeerKey, Arc<Link>>>,
     pub listening: Mutex<Vec<Multiaddr>>,
-    /// Of all peers outside the committee together.
+    /// For all guests together.
     pub guest_answers: Semaphore,
     pub guest_answer_meter: Throttle,
     validators: BTreeMap<PeerKey, ValidatorIndex>,
     validator_origins: Mutex<ValidatorOrigins>,
     scores: Mutex<Scores>,
-    /// By channel, then by validator; the last one is for all peers outside the committee together.
+    /// By channel, then by validator; the last one is for all guests together.
     inboxes: [Vec<Arc<Semaphore>>; 2],
 }
 
@@ -64,12 +64,12 @@ impl Shared {
         self.validators.get(key).copied()
     }
 
-    /// Number of validators that are known to be at this address.
+    /// Number of validators known at this address.
     pub fn validators_at(&self, origin: Origin) -> usize {
         self.validator_origins().count(origin)
     }
 
-    /// A validator proved its key at this address.
+    /// Records that a validator proved its key at this address.
     pub fn validator_at(&self, validator: PeerKey, origin: Origin) {
         self.validator_origins().proven(validator, origin);
     }
@@ -78,7 +78,7 @@ impl Shared {
         self.validator_origins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Largest message this node may send.
+    /// Maximum message that this node may send.
     pub fn sending_limit(&self, channel: Channel) -> usize {
         let own = self.config.identity.key();
         self.config.limits.frame_bytes(channel, self.validator(&own).is_some())
@@ -102,7 +102,7 @@ impl Shared {
         self.scores().banned_until(now, peer)
     }
 
-    /// Counts a fault. Says whether the peer must be disconnected.
+    /// Counts a fault. Returns true if the peer must be disconnected.
     pub fn penalise(&self, now: Instant, peer: &Peer, fault: Fault, detail: &str) -> bool {
         let limits = &self.config.limits;
         let ban = if peer.validator.is_some() { limits.validator_ban } else { limits.ban };
@@ -125,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// True once per peer.
+    /// Returns true once per peer.
     pub fn first_mention(&self, now: Instant, peer: &PeerKey) -> bool {
         self.scores().first_mention(now, *peer)
     }

@@ -1,9 +1,9 @@
-//! Counters of what went through, for metrics.
+//! Counters of the network traffic, for metrics.
 
 use crate::Channel;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Declares the counters twice, as atomics and as the numbers handed out, so that they cannot drift apart.
+/// Declares the counters twice, as atomics and as numbers, so that the two cannot differ.
 macro_rules! counters {
     ($(#[$doc:meta])* $counters:ident => $numbers:ident { $($(#[$field_doc:meta])* $field:ident),* $(,)? }) => {
         #[derive(Debug, Default)]
@@ -22,48 +22,48 @@ macro_rules! counters {
 }
 
 counters! {
-    /// One channel, all peers together, since start.
+    /// Counters of one channel, for all peers together, since the start.
     ChannelCounters => ChannelStats {
         frames_sent,
         bytes_sent,
         frames_received,
         bytes_received,
-        /// Messages for a connected peer that found its queue full.
+        /// Messages for a connected peer whose queue was full.
         frames_dropped,
     }
 }
 
 counters! {
-    /// Everything besides the channels, since start.
+    /// All other counters, since the start.
     GeneralCounters => GeneralStats {
         links_opened,
         links_closed,
-        /// Connections refused by a limit or a ban.
+        /// Connections refused because of a limit or a ban.
         connections_refused,
-        /// Connections closed because a newcomer needed their slot.
+        /// Connections closed to give their slot to a new one.
         connections_evicted,
-        /// Second connections with one peer, closed again.
+        /// Second connections with a peer, closed again.
         connections_duplicate,
-        /// Peers of another chain, genesis or protocol version.
+        /// Peers with another chain, genesis or protocol version.
         handshakes_refused,
         dials,
         dials_failed,
         requests_sent,
-        /// Requests of ours that ended in an error.
+        /// Our requests that failed.
         requests_failed,
         requests_served,
-        /// Requests of peers that were not answered: too many at once, dropped by the consumer, too slow.
+        /// Requests of peers that were not answered: too many at once, dropped by the consumer, or too slow.
         requests_refused,
         request_bytes_sent,
         request_bytes_received,
         faults,
         bans,
-        /// Times that reading from a peer outside the committee waited for its rate limit.
+        /// Number of times that reading from a guest waited for its rate limit.
         throttled,
     }
 }
 
-/// All counters at one moment.
+/// Values of all counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub votes: ChannelStats,
@@ -100,7 +100,7 @@ impl Counters {
     }
 }
 
-/// A number that only grows. Relaxed: nothing is decided by it.
+/// Monotonic counter. Relaxed ordering: no decision depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

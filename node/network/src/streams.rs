@@ -1,8 +1,8 @@
 //! Raw streams on a *given* connection.
 //!
-//! `libp2p-stream` opens streams on any connection of a peer, does not say on which connection one came in, dials by itself,
-//! and drops inbound streams while its consumer is busy. This behaviour does the same job with the connection named and
-//! nothing lost, which is what lets two nodes agree on one connection among several.
+//! `libp2p-stream` opens streams on any connection of a peer, does not report the connection of an inbound
+//! stream, dials by itself, and drops inbound streams while its consumer is busy. This behaviour names the
+//! connection and loses no streams. So two nodes can agree on one connection among several.
 
 use crate::Channel;
 use futures::future::{Ready, ready};
@@ -26,7 +26,7 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// What a stream is for.
+/// Purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Channel(Channel),
@@ -52,7 +52,7 @@ impl AsRef<str> for Protocol {
     }
 }
 
-/// Why no stream was opened.
+/// Reason why no stream was opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     #[error("the connection has ended")]
@@ -72,7 +72,7 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// Opens a stream. Callers bound how many they have open at once; libp2p bounds how long it takes.
+    /// Opens a stream. Callers must limit the number of open streams; libp2p applies a timeout.
     pub async fn open(&self, protocol: Protocol) -> Result<Stream, OpenError> {
         let (reply, opened) = oneshot::channel();
         self.behaviour.send((self.peer, self.connection, Open { protocol, reply })).map_err(|_| OpenError::Ended)?;
@@ -80,14 +80,14 @@ impl Opener {
     }
 }
 
-/// An order to open a stream. Dropping `reply` says that the connection has ended.
+/// Command to open a stream. Dropping `reply` reports that the connection has ended.
 #[derive(Debug)]
 pub(crate) struct Open {
     protocol: Protocol,
     reply: oneshot::Sender<Result<Stream, OpenError>>,
 }
 
-/// A stream that the peer opened.
+/// Stream opened by the peer.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub connection: ConnectionId,
@@ -156,7 +156,7 @@ impl NetworkBehaviour for Behaviour {
     }
 }
 
-/// One connection's end of it.
+/// Handler of one connection.
 #[derive(Default)]
 pub(crate) struct Handler {
     to_open: VecDeque<Open>,
@@ -175,7 +175,7 @@ impl ConnectionHandler for Handler {
         SubstreamProtocol::new(Upgrade(PROTOCOLS.to_vec()), ())
     }
 
-    /// Connections end by decision, never by being quiet: whether this one is wanted is the driver's business.
+    /// Connections are closed only by the driver, never because they are idle.
     fn connection_keep_alive(&self) -> bool {
         true
     }
@@ -188,7 +188,7 @@ impl ConnectionHandler for Handler {
             Some(open) => Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest {
                 protocol: SubstreamProtocol::new(Upgrade(vec![open.protocol]), open),
             }),
-            // The connection polls its handler again after each event it delivers, so no waker is kept.
+            // The connection polls its handler again after each event it delivers, so no waker is needed.
             None => Poll::Pending,
         }
     }
@@ -204,7 +204,7 @@ impl ConnectionHandler for Handler {
                 self.accepted.push_back((protocol, stream));
             }
             ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound { protocol: (stream, _), info }) => {
-                // Whoever asked may have stopped waiting; the stream then closes by being dropped.
+                // The requester may have stopped waiting; the stream is then closed by being dropped.
                 let _ = info.reply.send(Ok(stream));
             }
             ConnectionEvent::DialUpgradeError(DialUpgradeError { info, error }) => {
@@ -221,7 +221,7 @@ impl ConnectionHandler for Handler {
     }
 }
 
-/// Negotiates one of these protocols and changes nothing on the stream.
+/// Negotiates one of these protocols and leaves the stream unchanged.
 pub(crate) struct Upgrade(Vec<Protocol>);
 
 impl UpgradeInfo for Upgrade {

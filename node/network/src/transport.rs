@@ -1,4 +1,4 @@
-//! The sockets: TCP with noise and yamux, QUIC, names resolved where addresses have any.
+//! Transports: TCP with noise and yamux, QUIC, and DNS if addresses need it.
 
 use crate::{NetworkError, hangup::BoundedClose, inbound::Bounded, shared::Shared};
 use libp2p::{
@@ -10,10 +10,10 @@ use libp2p::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Streams per connection: two channels, identify, ping, and the requests in flight.
+/// Maximum number of streams per connection: two channels, identify, ping, and the requests in flight.
 const STREAMS_LIMIT: usize = 128;
 
-/// Of QUIC: packets that only say "still here" are this far apart.
+/// Interval of QUIC's keep-alive packets.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(crate) fn build(shared: &Arc<Shared>) -> Result<Boxed<(PeerId, StreamMuxerBox)>, NetworkError> {
@@ -26,7 +26,7 @@ pub(crate) fn build(shared: &Arc<Shared>) -> Result<Boxed<(PeerId, StreamMuxerBo
         .upgrade(Version::V1Lazy)
         .authenticate(noise)
         .multiplex(yamux)
-        // Inbound connections have less, see `Bounded`.
+        // Inbound connections have a shorter timeout, see `Bounded`.
         .timeout(config.timing.dial.max(config.timing.authentication))
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(BoundedClose::new(muxer))));
 
@@ -40,7 +40,7 @@ pub(crate) fn build(shared: &Arc<Shared>) -> Result<Boxed<(PeerId, StreamMuxerBo
 
     let both = tcp.or_transport(quic).map(|either, _| either.into_inner());
     let both = Bounded::new(both.boxed(), shared.clone());
-    // Reading the system's resolver configuration can fail, so it is read only where it is needed.
+    // Reading the system's resolver configuration can fail, so it is read only if needed.
     let is_name = |part| matches!(part, Protocol::Dns(_) | Protocol::Dns4(_) | Protocol::Dns6(_) | Protocol::Dnsaddr(_));
     if !config.bootstrap.iter().any(|target| target.address.iter().any(is_name)) {
         return Ok(both.boxed());
@@ -49,14 +49,14 @@ pub(crate) fn build(shared: &Arc<Shared>) -> Result<Boxed<(PeerId, StreamMuxerBo
     Ok(named.boxed())
 }
 
-/// Whether this crate can dial there, as far as the address tells.
+/// True if this crate can dial the address, judging by its protocols.
 pub(crate) fn is_usable(address: &Multiaddr) -> bool {
     let relayed = address.iter().any(|part| matches!(part, Protocol::P2pCircuit));
     !relayed && address.iter().any(|part| matches!(part, Protocol::Tcp(_) | Protocol::QuicV1))
 }
 
-/// Binds a TCP address for a moment: libp2p shares listening ports between processes, so a second node on the same port
-/// would start without complaint and take half of the first one's connections.
+/// Binds a TCP address for a moment. libp2p shares listening ports between processes, so without this check a
+/// second node on the same port would start without an error and take half of the first one's connections.
 pub(crate) fn probe(address: &Multiaddr) -> Result<(), NetworkError> {
     let mut parts = address.iter();
     let ip = match parts.next() {

@@ -1,20 +1,25 @@
-//! From order to blocks: commits accumulate until a block closes.
+//! Block building: commits accumulate until a block closes.
 //!
-//! A block closes at the first commit whose time is at least `block_ms` after the previous block's, or before the
-//! transaction whose *declared* gas or bytes would exceed the block's limit; the rest of that commit opens the next block. Empty
-//! commits make no block, but for one a minute: an empty commit [`IDLE_BLOCK_MS`] after the last block makes one without
-//! transactions, so that an idle chain has a certified point to resume from that is not old (decision 0011). All of it is a
-//! function of the sequence of commits, so every validator closes the same blocks.
+//! A block closes at the first commit whose time is at least `block_ms` after the previous block's. It also
+//! closes before a transaction whose *declared* gas or bytes would exceed the block's limit; the rest of that
+//! commit opens the next block. Empty commits make no block, with one exception per minute: an empty commit
+//! [`IDLE_BLOCK_MS`] after the last block makes a block without transactions. So an idle chain has a recent
+//! certified point to resume from (decision 0011). All of this is a function of the sequence of commits, so
+//! every validator closes the same blocks.
 //!
-//! A proposer may order anything, so bytes count as well as gas, from version 2 of the rules on ([`ProtocolRules`]):
+//! A proposer may order anything, so from version 2 of the rules on bytes count as well as gas
+//! ([`ProtocolRules`]):
 //!
-//! - A byte counts [`gas_per_ordered_byte`](ProtocolRules::gas_per_ordered_byte) at least, also of what does not decode.
-//! - A block has at most [`max_block_bytes`](ProtocolRules::max_block_bytes). With at least 64 bytes an entry this bounds the
-//!   ordering record, too: below 90 bytes for each entry (its reference to a batch, and why it was skipped).
-//! - What no honest proposer orders is left out ([`drops_excess`](ProtocolRules::drops_excess)). No reference to a batch covers it.
+//! - A byte counts at least [`gas_per_ordered_byte`](ProtocolRules::gas_per_ordered_byte), also in entries
+//!   that cannot be decoded.
+//! - A block has at most [`max_block_bytes`](ProtocolRules::max_block_bytes). Since an entry has at least 64
+//!   bytes, this also bounds the ordering record: below 90 bytes per entry (its reference to a batch, and the
+//!   reason if it was skipped).
+//! - Entries that no honest proposer orders are dropped ([`drops_excess`](ProtocolRules::drops_excess)). No
+//!   reference to a batch covers them.
 //!
-//! Blocks are cut only when they are asked for ([`BlockBuilder::poll`]): until then a commit costs the bytes of its batches,
-//! however many blocks it will make.
+//! Blocks are cut only on request ([`BlockBuilder::poll`]). Until then a commit costs only the bytes of its
+//! batches, however many blocks it will make.
 
 use crate::dev::{self, Word};
 use corniche_admission::batch;
@@ -25,11 +30,11 @@ use corniche_types::{
 };
 use std::{collections::VecDeque, iter::Enumerate, sync::Arc, vec};
 
-/// An idle chain closes a block without transactions this long after its last block. Before the first block there is none:
-/// whoever comes late then starts from genesis like everybody else.
+/// Time after its last block at which an idle chain closes a block without transactions. Does not apply
+/// before the first block, so that late nodes start from the genesis like all others.
 const IDLE_BLOCK_MS: u64 = 60_000;
 
-/// A block as ordered, before execution.
+/// Ordered block before execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockPlan {
     pub ordered: Vec<OrderedTransaction>,
@@ -40,12 +45,12 @@ pub struct BlockPlan {
     pub leader: ValidatorIndex,
     pub time: TimestampMs,
     pub randomness: B256,
-    /// The last commit that is complete in this block.
+    /// Last commit that is complete in this block.
     pub resume: Resume,
 }
 
 impl BlockPlan {
-    /// The plan a stored or followed block was made from.
+    /// Plan from which a stored or followed block was made.
     pub fn of_block(block: &Block, resume: Resume) -> Self {
         let ordering = &block.ordering;
         Self {
@@ -62,58 +67,61 @@ impl BlockPlan {
     }
 }
 
-/// Turns commits into block plans.
+/// Converts commits to block plans.
 pub struct BlockBuilder {
-    /// A development chain: [`Word`]s say when blocks end and what time it is, and an idle chain makes no blocks.
+    /// True on a development chain: [`Word`]s set the end and time of blocks, and an idle chain makes no
+    /// blocks.
     obeys_words: bool,
     genesis: Arc<Genesis>,
-    /// Of the next block to close.
+    /// Height of the next block to close.
     height: Height,
     rules: &'static ProtocolRules,
     last_block_time: TimestampMs,
-    /// Commits that were not looked at yet, the oldest first.
+    /// Commits that are not processed yet, oldest first.
     waiting: VecDeque<Ordered>,
-    /// The commit that blocks are being cut from.
+    /// Commit from which blocks are being cut.
     cutting: Option<Cutting>,
     /// Index of the newest commit that was pushed.
     delivered: CommitIndex,
-    /// The last commit taken in completely.
+    /// Last commit processed completely.
     complete: Resume,
-    /// Transactions of commit `complete.index + 1` that an earlier block already consumed; only after recovery.
+    /// Number of transactions of commit `complete.index + 1` that are already in an earlier block; only after
+    /// recovery.
     skip: u32,
     open: Option<OpenBlock>,
     closed: VecDeque<BlockPlan>,
 }
 
-/// A commit, partly in blocks.
+/// Commit that is partly in blocks.
 struct Cutting {
-    /// Without its batches.
+    /// The commit without its batches.
     commit: Ordered,
     batches: vec::IntoIter<(ValidatorIndex, Batch)>,
     entries: Entries,
-    /// Entries taken from the commit so far.
+    /// Number of entries taken from the commit so far.
     position: u32,
-    /// The next entry opens another block.
+    /// True if the next entry opens another block.
     ended: bool,
 }
 
-/// What is left of one batch.
+/// Remaining entries of one batch.
 #[derive(Default)]
 struct Entries {
     author: ValidatorIndex,
     digest: B256,
     raw: Enumerate<vec::IntoIter<Bytes>>,
-    /// Declared by the entries so far.
+    /// Gas declared by the entries so far.
     gas: u64,
 }
 
-/// One entry of a batch.
+/// Entry of a batch.
 struct Entry {
     source: BatchRef,
     raw: Bytes,
-    /// Declared; 0 if it will be skipped because it does not decode or asks for more than a whole block.
+    /// Declared gas; 0 if it will be skipped because it cannot be decoded or declares more than a block's
+    /// gas.
     gas: u64,
-    /// Declared by the batch up to and including this entry.
+    /// Gas declared by the batch up to and including this entry.
     batch_gas: u64,
 }
 
@@ -165,7 +173,8 @@ impl OpenBlock {
 }
 
 impl BlockBuilder {
-    /// Continues after the block at `height` that `head` ordered (`None`: genesis), where ordering resumes at `resume`.
+    /// Continues after the block at `height` with ordering record `head` (`None`: genesis); ordering resumes
+    /// at `resume`.
     pub fn new(genesis: &Arc<Genesis>, height: Height, head: Option<&OrderingRecord>, resume: Resume) -> Self {
         let partial = head.filter(|ordering| ordering.last_commit > resume.index);
         let skip = partial.map_or(0, |ordering| ordering.last_commit_consumed);
@@ -190,23 +199,23 @@ impl BlockBuilder {
         Self { obeys_words, ..self }
     }
 
-    /// The next closed block.
+    /// Returns the next closed block.
     pub fn poll(&mut self) -> Option<BlockPlan> {
         while self.closed.is_empty() && self.advance() {}
         self.closed.pop_front()
     }
 
-    /// Whether there are commits that [`Self::poll`] has not looked at completely.
+    /// True if there are commits that [`Self::poll`] has not processed completely.
     pub fn has_waiting(&self) -> bool {
         self.cutting.is_some() || !self.waiting.is_empty()
     }
 
-    /// Whether ordered transactions wait for a block, or for a later commit to close their block.
+    /// True if ordered transactions wait for a block, or for a later commit that closes their block.
     pub fn is_open(&self) -> bool {
         self.open.is_some() || self.has_waiting() || !self.closed.is_empty()
     }
 
-    /// The last commit taken in completely.
+    /// Last commit processed completely.
     pub fn complete(&self) -> &Resume {
         &self.complete
     }
@@ -216,14 +225,18 @@ impl BlockBuilder {
         self.delivered
     }
 
-    /// Takes the next commit. Its index must follow the last one's.
+    /// Adds the next commit.
+    ///
+    /// # Panics
+    ///
+    /// Its index does not follow the last one's.
     pub fn push(&mut self, commit: Ordered) {
         assert_eq!(commit.index, self.delivered.next(), "invariant: an engine delivers commits without gaps");
         self.delivered = commit.index;
         self.waiting.push_back(commit);
     }
 
-    /// Looks at one entry, or at the end of a commit; false when there is none.
+    /// Processes one entry, or the end of a commit; returns false if there is none.
     fn advance(&mut self) -> bool {
         let Some(mut cutting) = self.cutting.take().or_else(|| self.next_commit()) else { return false };
         match cutting.next(self.genesis.block_gas_limit) {
@@ -239,7 +252,7 @@ impl BlockBuilder {
     fn next_commit(&mut self) -> Option<Cutting> {
         let mut commit = self.waiting.pop_front()?;
         if self.obeys_words {
-            // Its clock may be ahead of the engine's.
+            // A development chain's clock may be ahead of the engine's.
             commit.time = commit.time.max(self.last_block_time);
         }
         Some(Cutting::new(commit))
@@ -258,12 +271,12 @@ impl BlockBuilder {
             Some(Word::End(_)) => cutting.ended = true,
             _ => {}
         }
-        // A development chain's own words take no room.
+        // Control records of a development chain do not count towards the limits.
         let counts = word.is_none();
         if counts && !self.is_excess(&entry) && !self.has_room(&entry) {
             self.close();
         }
-        // Asked again: the next block may have other rules.
+        // Checked again: the next block may have other rules.
         if counts && self.is_excess(&entry) {
             self.leave_out(cutting);
         } else {
@@ -281,12 +294,12 @@ impl BlockBuilder {
         open.gas.saturating_add(self.gas(entry)) <= self.genesis.block_gas_limit && bytes <= self.rules.max_block_bytes
     }
 
-    /// What an entry counts.
+    /// Gas that an entry counts.
     fn gas(&self, entry: &Entry) -> u64 {
         entry.gas.max((entry.raw.len() as u64).saturating_mul(self.rules.gas_per_ordered_byte))
     }
 
-    /// The open block consumed an entry that is not in it.
+    /// Skips an entry: the open block consumes it without containing it.
     fn leave_out(&mut self, cutting: &Cutting) {
         if let Some(open) = &mut self.open {
             open.plan.last_commit = cutting.commit.index;
@@ -357,8 +370,8 @@ impl BlockBuilder {
     }
 }
 
-/// The gas limit a transaction declares; 0 for one that will be skipped because it does not decode or asks for more than a
-/// whole block.
+/// Gas limit declared by a transaction; 0 if it will be skipped because it cannot be decoded or declares more
+/// than a block's gas.
 fn declared_gas(raw: &Bytes, block_gas_limit: u64) -> u64 {
     Transaction::declared_gas(raw).ok().filter(|gas| *gas <= block_gas_limit).unwrap_or(0)
 }

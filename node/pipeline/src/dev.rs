@@ -1,9 +1,9 @@
-//! What a development chain can be told beside transactions: time, blocks without transactions, accounts as they should be.
+//! Commands of a development chain: time, blocks without transactions, and changes of accounts.
 //!
-//! Each [`Word`] stands in the order like a transaction, in a form that is none (no transaction has the type 0x7f), so it
-//! goes the way of everything else: engine, block, state, log. A chain that is started again, or executed again from its
-//! ordered bytes, comes to the same blocks. Every other chain skips a word as what it is there, undecodable; only a pipeline
-//! that was told so ([`crate::Setup::dev`]) makes or follows them.
+//! Each [`Word`] is a control record between the ordered transactions. Its encoding is not a valid
+//! transaction (no transaction has type 0x7f). It takes the path of a transaction: engine, block, state, log.
+//! So a chain that restarts, or executes its ordered bytes again, makes the same blocks. Every other chain
+//! skips such a record as undecodable. Only a pipeline with [`crate::Setup::dev`] creates or applies them.
 //!
 //! ```text
 //! Set… ─╮                                     ╭─▶ BlockBuilder: Time, End
@@ -22,41 +22,42 @@ use corniche_engine::Batch;
 use corniche_types::{Address, B256, OrderedTransaction, TimestampMs};
 use std::collections::VecDeque;
 
-/// Jobs that wait for the engine; more are refused.
+/// Maximum number of jobs that wait for the engine.
 const MOST_WAITING: usize = 4_096;
-/// Blocks of one order that go into one batch.
+/// Maximum number of blocks of one command per batch.
 const BLOCKS_TOGETHER: u64 = 1_000;
-/// Room that a batch has for words beside what is cut from the pool.
+/// Bytes of a batch reserved for control records, beside the transactions from the pool.
 pub(crate) const WORDS_BYTES: u32 = 256 << 10;
-/// Most blocks that one order may ask for.
+/// Maximum number of blocks per command.
 pub const MOST_BLOCKS: u64 = 10_000;
 
-/// What somebody asks of a development chain.
+/// Command for a development chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DevOrder {
-    /// So many blocks, `apart` seconds from each other (`None`: as the clock says); what is in the pool goes into the first.
+    /// Makes `blocks` blocks, `apart` seconds from each other (`None`: by the clock). The pool's transactions
+    /// go into the first one.
     Mine { blocks: u64, apart: Option<u64> },
-    /// A block of its own in which these accounts are as said. Words other than setters do nothing.
+    /// Makes a separate block that sets these accounts. Only the setters among the [`Word`]s have an effect.
     Set(Vec<Word>),
-    /// The clock goes on from there, later or earlier, with the next block; never before the newest block.
+    /// Moves the clock by `ms`, starting with the next block; never before the newest block.
     Skip { ms: i64 },
-    /// The next block has this time, and the clock goes on from there.
+    /// Sets the time of the next block; the clock continues from there.
     Next { time: TimestampMs },
-    /// In the next block a gas costs so many wei at least; the fees of later ones follow from that.
+    /// Sets the base fee of the next block in wei; later base fees follow from it.
     BaseFee { wei: u64 },
-    /// The next block's randomness.
+    /// Sets the randomness of the next block.
     Randomness(B256),
-    /// Takes out of the pool what is not being ordered.
+    /// Removes transactions from the pool, unless they are being ordered.
     Drop(Dropped),
-    /// Whether transactions make blocks by themselves.
+    /// Sets whether transactions produce blocks immediately.
     Automine(bool),
-    /// A block every so many milliseconds; 0: none.
+    /// Makes a block every `ms` milliseconds; 0 disables it.
     Interval { ms: u64 },
-    /// Nothing: answered when no block is under way any more, nor anything that would make one by itself.
+    /// Has no effect: completes once no block is in progress and no automatic block is pending.
     Quiet,
 }
 
-/// Transactions that leave the pool because somebody wants it.
+/// Transactions to drop from the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dropped {
     One(B256),
@@ -74,14 +75,14 @@ impl Dropped {
     }
 }
 
-/// The clock of a chain, when it was looked at, and what was said of its next block.
+/// Clock of a chain at the time of reading, and settings of its next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     pub time: TimestampMs,
     pub next: Next,
 }
 
-/// What somebody said of the next block. A setter's block is not meant.
+/// Settings of the next block. A setter's block does not use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
     pub time: Option<TimestampMs>,
@@ -89,13 +90,13 @@ pub struct Next {
     pub randomness: Option<B256>,
 }
 
-/// How a development chain begins.
+/// Initial settings of a development chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// `None`: the clock goes on from the newest block, or from now if that is later.
+    /// `None`: the clock continues from the newest block, or from now if that is later.
     pub clock: Option<Clock>,
     pub automine: bool,
-    /// Milliseconds; 0: none.
+    /// Interval between blocks in milliseconds; 0: none.
     pub interval: u64,
 }
 
@@ -105,15 +106,15 @@ impl Default for Start {
     }
 }
 
-/// The development side of a pipeline.
+/// State of a development chain in its pipeline.
 #[derive(Debug)]
 pub(crate) struct Dev {
-    /// What the clock of the chain is ahead of the node's, in milliseconds.
+    /// Milliseconds by which the chain's clock is ahead of the node's.
     ahead: i64,
     next: Next,
-    /// What was said of the next block or of one that is under way.
+    /// Base fee set for the next block, or for one in progress.
     base_fee: Option<u64>,
-    /// The time of the newest block that was asked for.
+    /// Time of the newest requested block.
     newest: TimestampMs,
     pub automine: bool,
     interval: u64,
@@ -122,11 +123,11 @@ pub(crate) struct Dev {
 }
 
 impl Dev {
-    /// Goes on after a block of this time.
+    /// Continues after a block with time `newest`.
     pub fn new(newest: TimestampMs, now: TimestampMs, start: Start) -> Self {
         let (ahead, next) = match start.clock {
             Some(clock) => (difference(clock.time, now), clock.next),
-            // A clock that was set ahead is ahead after a restart as well: blocks never go back.
+            // A clock that was set ahead stays ahead after a restart: block times never decrease.
             None => (difference(newest, now).max(0), Next::default()),
         };
         let Start { automine, interval, .. } = start;
@@ -139,24 +140,24 @@ impl Dev {
         Clock { time: self.time(now), next: self.next }
     }
 
-    /// A base fee that was said and is not yet that of the newest block.
+    /// Base fee that was set and is not yet the newest block's.
     pub fn base_fee(&self) -> Option<u64> {
         self.base_fee
     }
 
-    /// A block with these words is the newest.
+    /// Records that a block with these entries is now the newest.
     pub fn executed(&mut self, ordered: &[OrderedTransaction]) {
         if self.base_fee.is_some() && self.next.base_fee.is_none() && base_fee(ordered).is_some() {
             self.base_fee = None;
         }
     }
 
-    /// The chain's clock.
+    /// Current time of the chain's clock.
     pub fn time(&self, now: TimestampMs) -> TimestampMs {
         TimestampMs(now.0.saturating_add_signed(self.ahead)).max(self.newest)
     }
 
-    /// True when the answer comes with a block; false when there is none to wait for.
+    /// Returns true if the response comes with a block, false if there is none to wait for.
     pub fn take(&mut self, now: TimestampMs, order: DevOrder, id: u64) -> Result<bool, &'static str> {
         match order {
             DevOrder::Skip { ms } => self.ahead = self.ahead.saturating_add(ms),
@@ -181,7 +182,7 @@ impl Dev {
         Ok(false)
     }
 
-    /// A batch has no room for the words of very many blocks.
+    /// Splits a command for many blocks, because a batch has room for only some.
     fn push(&mut self, order: DevOrder, id: u64) {
         let (mut left, apart) = match order {
             DevOrder::Mine { blocks, apart } => (blocks, apart),
@@ -194,7 +195,7 @@ impl Dev {
         }
     }
 
-    /// When a block is due by itself.
+    /// Time of the next automatic block.
     pub fn deadline(&self) -> Option<TimestampMs> {
         self.interval_ends
     }
@@ -208,7 +209,7 @@ impl Dev {
         }
     }
 
-    /// Whether the next batch is the pool's.
+    /// True if the next batch takes the pool's transactions.
     pub fn wants_pool(&self) -> bool {
         match self.jobs.front() {
             Some((DevOrder::Mine { .. }, _)) => true,
@@ -217,7 +218,7 @@ impl Dev {
         }
     }
 
-    /// The next batch, with what was cut from the pool if that was wanted.
+    /// Next batch, with the transactions cut from the pool if they were wanted.
     pub fn batch(&mut self, now: TimestampMs, cut: Option<Batch>) -> Option<Batch> {
         let job = self.jobs.pop_front();
         if job.is_none() && cut.is_none() {
@@ -229,9 +230,9 @@ impl Dev {
         if let Some(first) = next.time {
             self.ahead = difference(first, now);
         }
-        // What comes before the next block is not later than that.
+        // Blocks before the next one must not be later than it.
         let mut time = next.time.unwrap_or_else(|| self.time(now).min(self.next.time.unwrap_or(TimestampMs(u64::MAX))));
-        // A clock that nobody touched is the engine's.
+        // A clock that was never changed is the engine's.
         if next.time.is_some() || self.ahead != 0 || job.is_some() {
             raw.push(Word::Time(time).encode());
         }
@@ -247,7 +248,7 @@ impl Dev {
                     raw.push(Word::Time(time).encode());
                 }
                 raw.push(Word::End(id).encode());
-                // The clock goes on from the last of them.
+                // The clock continues from the last of them.
                 self.ahead = self.ahead.max(difference(time, now));
                 if blocks == BLOCKS_TOGETHER && id == 0 {
                     self.next.time = Some(TimestampMs(time.0.saturating_add(apart.unwrap_or(1).saturating_mul(1_000))));
@@ -257,7 +258,7 @@ impl Dev {
                 raw.extend(words.iter().filter(|word| word.account().is_some()).map(Word::encode));
                 raw.push(Word::End(id).encode());
             }
-            // Those take effect when they come.
+            // All other commands took effect when they arrived.
             Some((_, id)) => raw.push(Word::End(id).encode()),
         }
         self.newest = self.newest.max(time);
@@ -378,7 +379,7 @@ mod tests {
         assert!(matches!(mined[4..], [Word::Time(_), Word::End(5)]), "once");
         let mined = ordered(mined);
         assert_eq!((base_fee(&mined), super::randomness(&mined)), (Some(5), Some(randomness)));
-        // What is sent meanwhile is measured by it, until the block is there.
+        // Transactions sent meanwhile are checked against the set base fee, until the block exists.
         assert_eq!((dev.clock(NOW).next, dev.base_fee()), (Next::default(), Some(5)));
         dev.executed(&ordered(setter));
         assert_eq!(dev.base_fee(), Some(5));

@@ -1,4 +1,4 @@
-//! The execution stage: block plans in, blocks with their results out. Deterministic and without I/O.
+//! Execution stage: turns block plans into blocks with their results. Deterministic and without I/O.
 //!
 //! ```text
 //! plan ─▶ Runner ─────────────────────▶ Ran ─▶ Sealer ─▶ Executed
@@ -6,12 +6,13 @@
 //!         writes their changes to the state    hash
 //! ```
 //!
-//! Nothing that running a block needs is a hash of the block before, so the two halves may be a few blocks apart: the rim
-//! gives each a thread, and the next block runs while the last one is hashed. The simulator and tests call them in place
-//! through [`ExecutionStage`]. The results are the same.
+//! Executing a block does not need the hash of the block before, so the two halves may be a few blocks apart.
+//! The node gives each half a thread: the next block runs while the last one is hashed. The simulator and
+//! tests call them in place through [`ExecutionStage`]. The results are the same.
 //!
-//! What a block does need is the hash of the header [`AHEAD_OF_CERTIFICATION`](crate::AHEAD_OF_CERTIFICATION) below it, which is certified
-//! by then: it ends by writing that into the state. So the halves are always less than that apart.
+//! A block does need the hash of the header [`AHEAD_OF_CERTIFICATION`](crate::AHEAD_OF_CERTIFICATION) below
+//! it, which is certified by then: the block ends by writing that hash into the state. So the distance
+//! between the halves is always smaller.
 
 mod ancestors;
 mod runner;
@@ -29,30 +30,30 @@ pub use corniche_crypto::VerifiedTransaction;
 pub use runner::{Ran, Runner};
 pub use sealer::Sealer;
 
-/// Executes blocks one after the other on top of a head: both halves, one after the other.
+/// Executes blocks one after the other on top of a head: both halves in sequence.
 pub struct ExecutionStage {
     runner: Runner,
     sealer: Sealer,
 }
 
-/// One executed block.
+/// Executed block.
 #[derive(Clone, Debug)]
 pub struct Executed {
     pub hash: B256,
     pub committed: Arc<CommittedBlock>,
-    /// Skipped transactions that may become valid, with the validator to whose pool they return.
+    /// Skipped transactions that may become valid later, with the validator to whose pool they return.
     pub returned: Vec<(ValidatorIndex, VerifiedTransaction)>,
 }
 
-/// Where execution continues.
+/// Point where execution continues.
 pub struct ExecutionStart {
     pub state: State,
     pub tree: Tree,
     pub head: Header,
-    /// Gas used by the blocks that carry the head's timestamp, the head included.
+    /// Gas used by the blocks with the head's timestamp, including the head.
     pub gas_in_second: u64,
-    /// Hashes of the newest headers, the oldest first and the head's last: of those in
-    /// [`certified::unwritten`](corniche_types::certified::unwritten), which are 64 or all there are.
+    /// Hashes of the newest headers, oldest first, the head's last: those in
+    /// [`certified::unwritten`](corniche_types::certified::unwritten), which are 64 or all that exist.
     pub hashes: Vec<B256>,
 }
 
@@ -62,12 +63,13 @@ impl ExecutionStage {
         Self { runner: Runner::new(genesis.clone(), vm, &start, ancestors), sealer: Sealer::new(&genesis, start, sealed) }
     }
 
-    /// The halves, for a thread each. What the first makes is for the second, in order.
+    /// Splits the stage into its halves, one per thread. The output of the first is the input of the second,
+    /// in order.
     pub fn split(self) -> (Runner, Sealer) {
         (self.runner, self.sealer)
     }
 
-    /// The base fee of a block in the given second on top of the current head.
+    /// Base fee of a block in the given second on top of the current head.
     pub fn base_fee_at(&self, second: u64) -> u64 {
         self.runner.base_fee_at(second)
     }
@@ -82,8 +84,8 @@ impl ExecutionStage {
         self.sealer.seal(ran)
     }
 
-    /// The same with another way of running the candidates; everything around it, roots, header and ordering record, is as in
-    /// [`Self::execute`].
+    /// Like [`Self::execute`], but runs the candidates with `run`. Roots, header and ordering record are
+    /// computed as there.
     pub fn execute_by(
         &mut self,
         plan: BlockPlan,
@@ -95,7 +97,7 @@ impl ExecutionStage {
     }
 }
 
-/// Checks every transaction of a block on the calling thread.
+/// Verifies all transactions of a block on the calling thread.
 pub fn verify_all(ordered: &[OrderedTransaction], chain_id: u64) -> Vec<Result<VerifiedTransaction, SkipReason>> {
     ordered.iter().map(|transaction| verify_ordered(&transaction.raw, chain_id)).collect()
 }

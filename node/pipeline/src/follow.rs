@@ -1,5 +1,5 @@
-//! Following blocks that others certified: what a full node always does and a validator does when it has fallen behind. A validator also
-//! follows blocks that a [`WeakCertificate`] vouches for.
+//! Follows blocks that others certified: full nodes always, validators when they have fallen behind.
+//! Validators also follow blocks with a [`WeakCertificate`].
 
 use crate::message::{FollowedBlock, PART_BYTES, Part, Request, Response};
 use crate::words::NodeKey;
@@ -7,52 +7,53 @@ use corniche_certify::{VerifiedCertificate, WeakCertificate};
 use corniche_types::{B256, Block, Certificate, Header, Height, ProtocolRules, TimestampMs, header_hash, wire};
 use std::collections::BTreeMap;
 
-/// A request that was not answered by then has failed.
+/// Timeout of a request.
 const REQUEST_MS: u64 = 5_000;
-/// While a request is not answered, another peer is asked for the same blocks after this long.
+/// Time after which an unanswered request for blocks is sent to another peer as well.
 const HEDGE_MS: u64 = 1_000;
-/// Peers that are asked for the same blocks at once.
+/// Maximum number of peers asked for the same blocks at once.
 const PARALLEL: usize = 3;
-/// A peer whose request failed is not asked again for this long; each further failure in a row doubles it.
+/// Pause before a peer with a failed request is asked again; each further consecutive failure doubles it.
 const RETRY_MS: u64 = 500;
-/// Longest such pause. A quorum of validators is correct, so one that fails is probably only out of reach.
+/// Longest such pause, for validators and for other peers. A quorum of validators is correct, so a validator
+/// that fails is probably only unreachable.
 const VALIDATOR_PAUSE_MS: u64 = 4_000;
 const GUEST_PAUSE_MS: u64 = 60_000;
-/// A block that comes in parts has to come within [`REQUEST_MS`] and this for each part.
+/// A block in parts must arrive within [`REQUEST_MS`] plus this per part.
 const PART_MS: u64 = 1_000;
-/// Most bytes of one block under rules that do not bound it.
+/// Maximum size of a block under rules that do not bound it, in bytes.
 const MAX_BLOCK_BYTES: u64 = 256 << 20;
-/// An encoded block has at most so many times the bytes that the rules allow its transactions: the shortest that count have 64 bytes, and
-/// take up to 90 in the ordering record.
+/// Upper bound of the encoded size of a block, as a multiple of the bytes that the rules allow its
+/// transactions. The shortest entries have 64 bytes and need up to 90 bytes in the ordering record.
 const ENCODED_RATIO: u64 = 4;
 
-/// Chooses peers to ask for blocks. Validators come first: connecting as anybody else costs nothing.
+/// Chooses peers to request blocks from. Validators come first, because other identities are free.
 #[derive(Default)]
 pub struct Follower {
     claims: BTreeMap<NodeKey, Claim>,
-    /// At most one for each peer.
+    /// At most one per peer.
     requests: BTreeMap<NodeKey, Pending>,
-    /// The next block, if it is too large for one answer: what each peer that was asked for it has sent.
+    /// Parts of the next block received from each peer, if the block is too large for one response.
     large: BTreeMap<NodeKey, LargeBlock>,
 }
 
-/// A block that comes in parts from one peer.
+/// Block that arrives in parts from one peer.
 struct LargeBlock {
-    /// When its first part was asked for.
+    /// Time of the request for its first part.
     begun: TimestampMs,
-    /// Proven.
+    /// Header, already proven.
     header: Header,
     proof: Proof,
     length: u64,
     received: Vec<u8>,
 }
 
-/// Why an answer is of no use.
+/// Reason why a response is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// Another peer was faster.
     Late,
-    /// The peer has nothing for us, or answers after its time: no fault.
+    /// The peer has no such blocks, or responded after the timeout: no fault.
     Nothing,
     Fault(String),
 }
@@ -69,7 +70,7 @@ impl From<&str> for Problem {
     }
 }
 
-/// Blocks that are missing.
+/// Missing blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     pub from: Height,
@@ -77,7 +78,8 @@ pub struct Missing {
     pub through: Option<Height>,
 }
 
-/// The chain that followed blocks have to continue, and their proof besides a certificate.
+/// Requirements for followed blocks: the chain that they must continue, and a weak certificate, if there is
+/// one.
 #[derive(Clone, Copy)]
 pub struct Next<'a> {
     pub height: Height,
@@ -87,13 +89,13 @@ pub struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// Most bytes of the encoded block.
+    /// Maximum size of the encoded block, in bytes.
     fn max_bytes(&self) -> u64 {
         self.rules.max_block_bytes.saturating_mul(ENCODED_RATIO).min(MAX_BLOCK_BYTES)
     }
 }
 
-/// Why blocks are right.
+/// Proof that blocks are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     Certificate(VerifiedCertificate),
@@ -101,37 +103,37 @@ pub enum Proof {
     Weak,
 }
 
-/// Blocks of which the last, or a descendant of it, is proven.
+/// Blocks, with a proof for the last of them or for a descendant of it.
 type Proven = (Vec<FollowedBlock>, Proof);
 
-/// A connected peer.
+/// Connected peer.
 #[derive(Default)]
 struct Claim {
     validator: bool,
-    /// The highest height that it says is certified.
+    /// Highest height that it claims to be certified.
     height: Height,
-    /// The highest height of a weak certificate that it signed.
+    /// Highest height for which it signed a weak certificate.
     executed: Height,
-    /// Requests that failed since the last useful answer; one if that was a slow one.
+    /// Number of failed requests since the last useful response; 1 if that response was slow.
     failures: u32,
     not_before: TimestampMs,
     asked: TimestampMs,
 }
 
-/// An unanswered request.
+/// Pending request.
 struct Pending {
     from: Height,
     at: TimestampMs,
 }
 
-/// When a request has failed: nothing came for it, or not enough of the block that it is for a part of.
+/// Time at which a request fails: no response, or too few parts of a block in parts.
 fn until(large: Option<&LargeBlock>, request: &Pending) -> TimestampMs {
     let answer = TimestampMs(request.at.0 + REQUEST_MS);
     large.map_or(answer, |large| large.until().min(answer))
 }
 
 impl Claim {
-    /// No request for a while after `since`.
+    /// Pauses requests to this peer, counted from `since`.
     fn failed(&mut self, since: TimestampMs) {
         let longest = if self.validator { VALIDATOR_PAUSE_MS } else { GUEST_PAUSE_MS };
         self.not_before = TimestampMs(since.0 + (RETRY_MS << self.failures.min(16)).min(longest));
@@ -149,37 +151,38 @@ impl Follower {
         self.give_up(peer);
     }
 
-    /// Nothing more comes from this peer. Returns its request.
+    /// Drops everything expected from this peer; returns its request.
     fn give_up(&mut self, peer: &NodeKey) -> Option<Pending> {
         self.large.remove(peer);
         self.requests.remove(peer)
     }
 
-    /// `peer` holds certified blocks up to `height`.
+    /// Records that `peer` has certified blocks up to `height`.
     pub fn claim(&mut self, peer: NodeKey, height: Height) {
         if let Some(claim) = self.claims.get_mut(&peer) {
             claim.height = claim.height.max(height);
         }
     }
 
-    /// `peer` signed the weak certificate for `height`.
+    /// Records that `peer` signed the weak certificate for `height`.
     pub fn signed(&mut self, peer: &NodeKey, height: Height) {
         if let Some(claim) = self.claims.get_mut(peer) {
             claim.executed = claim.executed.max(height);
         }
     }
 
-    /// True when a connected peer says that it executed this block.
+    /// True if a connected peer claims to have executed this block.
     pub fn has_signer(&self, height: Height) -> bool {
         self.claims.values().any(|claim| claim.executed >= height)
     }
 
-    /// The highest height somebody claims.
+    /// Highest claimed height.
     pub fn target(&self) -> Height {
         self.claims.values().map(|claim| claim.height).max().unwrap_or_default()
     }
 
-    /// Chooses a peer to ask for what is missing; `None` while enough are asked or nobody can help now.
+    /// Chooses a peer to request the missing blocks from; `None` while enough requests are pending or no peer
+    /// can help.
     pub fn ask(&mut self, now: TimestampMs, missing: Missing) -> Option<(NodeKey, Request)> {
         let Missing { from, through } = missing;
         self.expire(now);
@@ -198,7 +201,7 @@ impl Follower {
         Some((peer, request))
     }
 
-    /// Validators before others, then the one with fewer failures, then in turn.
+    /// Prefers validators, then peers with fewer failures, then round robin.
     fn choose(&self, now: TimestampMs, missing: Missing) -> Option<NodeKey> {
         if self.may_ask_at(missing.from).is_none_or(|at| now < at) {
             return None;
@@ -207,7 +210,7 @@ impl Follower {
         ready.min_by_key(|(_, claim)| (!claim.validator, claim.failures, claim.asked)).map(|(peer, _)| *peer)
     }
 
-    /// Peers that have what is missing and owe no answer.
+    /// Peers that have the missing blocks and no pending request.
     fn able(&self, missing: Missing) -> impl Iterator<Item = (&NodeKey, &Claim)> {
         let has_it = move |claim: &Claim| match missing.through {
             None => claim.height >= missing.from,
@@ -216,7 +219,8 @@ impl Follower {
         self.claims.iter().filter(move |(peer, claim)| has_it(claim) && !self.requests.contains_key(*peer))
     }
 
-    /// When one more may be asked for these blocks: all that were are slow by then. `None`: not before a request ends.
+    /// Time at which one more peer may be asked for these blocks: when all pending requests for them are
+    /// slow. `None`: only after a request ends.
     fn may_ask_at(&self, from: Height) -> Option<TimestampMs> {
         let of_these = self.requests.iter().filter(|(_, request)| request.from == from);
         if of_these.clone().count() >= PARALLEL {
@@ -240,24 +244,25 @@ impl Follower {
         }
     }
 
-    /// `peer` sent what it was asked for.
+    /// Records that `peer` sent the requested blocks.
     fn served(&mut self, now: TimestampMs, peer: &NodeKey, asked: &Pending) {
         if let Some(claim) = self.claims.get_mut(peer) {
-            // One that takes its time makes room for others, or a faulty one could slow everything down without ever failing.
+            // A slow peer loses its priority: otherwise a faulty one could slow down everything without ever
+            // failing.
             claim.failures = u32::from(now.0 >= asked.at.0 + HEDGE_MS);
         }
     }
 
-    /// The request to `peer` ended without anything useful.
+    /// Records that the request to `peer` ended without a useful response.
     pub fn failed(&mut self, now: TimestampMs, peer: &NodeKey) {
-        // An expired request has failed already.
+        // An expired request was counted as failed already.
         let pending = self.give_up(peer).is_some();
         if let Some(claim) = self.claims.get_mut(peer).filter(|claim| pending || claim.not_before <= now) {
             claim.failed(now);
         }
     }
 
-    /// `peer` sent blocks that are not needed now. If it was asked for them, another peer was faster.
+    /// Handles blocks from `peer` that are no longer needed. If they were requested, another peer was faster.
     pub fn late(&mut self, now: TimestampMs, peer: &NodeKey, response: &Response) {
         let first = response.first();
         match self.give_up(peer) {
@@ -268,7 +273,8 @@ impl Follower {
         }
     }
 
-    /// Takes the answer to a request for the blocks that continue our chain. `None` when more parts are to be asked for.
+    /// Handles the response to a request for the blocks that continue our chain. Returns `None` if more parts
+    /// must be requested.
     pub fn receive(
         &mut self,
         now: TimestampMs,
@@ -330,7 +336,7 @@ impl Follower {
         Ok(None)
     }
 
-    /// When [`Self::ask`] may succeed, or a request expires, without anything else happening.
+    /// Time at which [`Self::ask`] may succeed or a request expires, if nothing else happens.
     pub fn deadline(&self, missing: Missing) -> Option<TimestampMs> {
         let expiry = self.requests.iter().map(|(peer, request)| until(self.large.get(peer), request)).min();
         let next_part = self.large.iter().find(|(peer, _)| !self.requests.contains_key(*peer)).map(|(_, large)| large.begun);
@@ -341,7 +347,7 @@ impl Follower {
 }
 
 impl LargeBlock {
-    /// From the answer that brings the first part.
+    /// Starts with the response that contains the first part.
     fn begin(
         begun: TimestampMs,
         response: &Response,
@@ -361,7 +367,7 @@ impl LargeBlock {
         Ok(Self { begun, header, proof, length, received: Vec::new() })
     }
 
-    /// When it has to be complete.
+    /// Time by which it must be complete.
     fn until(&self) -> TimestampMs {
         TimestampMs(self.begun.0 + REQUEST_MS + PART_MS * self.length.div_ceil(PART_BYTES as u64))
     }
@@ -386,9 +392,10 @@ impl LargeBlock {
     }
 }
 
-/// Checks that the blocks and headers of `response` continue our chain and end in a proven header. Signatures of a certificate are the
-/// caller's: `verify`. What passes is what a quorum certified, or an honest validator executed: if executing it gives another header, it
-/// is our execution that differs, and never a peer's doing.
+/// Checks that the blocks and headers of `response` continue our chain and end in a proven header. The caller
+/// provides `verify` for the signatures of a certificate. Blocks that pass were certified by a quorum or
+/// executed by an honest validator. If executing them gives another header, our execution is wrong, not the
+/// peer.
 fn check_chain(
     response: &Response,
     next: Next<'_>,
@@ -414,10 +421,10 @@ fn check_chain(
     verify(certificate).map(Proof::Certificate).ok_or_else(|| "the certificate's signature does not verify".into())
 }
 
-/// Accepts a header that the weak certificate is for.
+/// Accepts a header that is covered by the weak certificate.
 fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Result<Proof, Problem> {
     let weak = weak.ok_or("no certificate")?;
-    // The answer to an earlier request is no fault.
+    // A response to an earlier request is no fault.
     if weak.height() != height {
         return Err(Problem::Nothing);
     }
@@ -427,7 +434,7 @@ fn check_weak(weak: Option<&WeakCertificate>, height: Height, hash: B256) -> Res
     Ok(Proof::Weak)
 }
 
-/// The same for whole blocks, with what is in them.
+/// Like [`check_chain`], for whole blocks including their bodies.
 fn check_blocks(
     response: &Response,
     next: Next<'_>,
@@ -444,7 +451,7 @@ fn check_blocks(
     Ok(proof)
 }
 
-/// Whether everything beside the header is what the header commits to.
+/// Checks that the body is what the header commits to.
 fn check_body(followed: &FollowedBlock) -> Result<(), &'static str> {
     let FollowedBlock { block, resume } = followed;
     let ordering = &block.ordering;
@@ -475,10 +482,10 @@ mod tests {
         [number; 32]
     }
 
-    /// Peers with everything up to height 1,000; the first `validators` are validators.
+    /// Peers with blocks up to height 1,000; the last `validators` of them are validators.
     fn follower(validators: u8, guests: u8) -> Follower {
         let mut follower = Follower::default();
-        // Guests have the smaller keys, so nothing but the rule prefers validators.
+        // Guests have the smaller keys, so only the rule prefers validators.
         for number in 0..guests + validators {
             follower.peer_up(key(number), number >= guests);
             follower.claim(key(number), Height(1_000));
@@ -499,7 +506,8 @@ mod tests {
         follower.served(now, peer, &asked);
     }
 
-    /// Asks for these ranges, one after the other, from `start` on; `answers` says who answers, at once. Returns how long it took.
+    /// Requests these ranges one after the other from `start` on; `answers` decides which peers respond,
+    /// immediately. Returns the time it took.
     fn fetch(follower: &mut Follower, start: TimestampMs, ranges: RangeInclusive<u64>, answers: impl Fn(u8) -> bool) -> u64 {
         let mut now = start;
         for round in ranges {
@@ -529,7 +537,7 @@ mod tests {
     #[test]
     fn silent_guests_delay_who_has_none_once() {
         let mut follower = follower(0, 60);
-        // Three are asked in five seconds, until the last one is.
+        // Three are asked per five seconds, until the last one is reached.
         let took = fetch(&mut follower, START, 1..=1, |peer| peer == 59);
         assert!(took <= 60 * REQUEST_MS / 2, "{took}");
         let later = TimestampMs(START.0 + took);
@@ -576,7 +584,7 @@ mod tests {
             asked.extend(ask(&mut follower, now, Height(1)).map(|peer| (step, peer[0])));
         }
         assert_eq!(asked, [(0, 0), (2, 1), (4, 2)]);
-        // Requests for blocks that came meanwhile are in nobody's way.
+        // Requests for blocks that arrived meanwhile do not block others.
         let now = TimestampMs(START.0 + 4 * HEDGE_MS);
         serve(&mut follower, now, &key(1));
         assert_eq!(follower.claims[&key(1)].failures, 1, "slow");

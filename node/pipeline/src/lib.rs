@@ -1,4 +1,4 @@
-//! The path of a transaction, composed without I/O: admission, the ordering engine, block building, execution and
+//! Path of a transaction, composed without I/O: admission, ordering engine, block building, execution and
 //! certification, and following blocks that others certified.
 //!
 //! ```text
@@ -7,21 +7,23 @@
 //!                     └── resume ── follower ──┘ ◀── blocks of peers ◀───┘
 //! ```
 //!
-//! [`Pipeline`] is one state machine on one thread: `handle` one [`Input`], then `poll` every [`Output`], then wait for the
-//! next input or the `deadline`. The two slow stages are outputs that the rim runs elsewhere and answers: execution
-//! ([`Output::Execute`], run by [`ExecutionStage`], or by its halves [`Runner`] and [`Sealer`] on a thread each) and durable
-//! appends ([`Output::Append`], run by the store). What always holds:
+//! [`Pipeline`] is one state machine on one thread: `handle` one [`Input`], then `poll` every [`Output`],
+//! then wait for the next input or the `deadline`. The two slow stages are outputs that the caller runs
+//! elsewhere and answers with inputs. Execution is [`Output::Execute`], run by [`ExecutionStage`], or by its
+//! halves [`Runner`] and [`Sealer`] on a thread each. Durable appends are [`Output::Append`], run by the
+//! store. Invariants:
 //!
-//! - A block is visible (receipts, state, `latest`) only after [`Input::Appended`]; its header is signed only then.
+//! - A block is visible (receipts, state, `latest`) only after [`Input::Appended`]; its header is signed only
+//!   then.
 //! - Plans are executed in order, at most [`AHEAD_OF_CERTIFICATION`] blocks ahead of the newest certificate.
-//! - A certificate for another header than ours halts the node ([`Output::Halt`]), and so do f + 1 signatures on another header than
-//!   a followed block executes to.
-//! - What users give a validator it passes on to the one that owns their sender, and proposes itself only when its turn has
-//!   come (decision 0013).
-//! - A full node is the same pipeline without an engine: it only follows. A validator that has fallen behind follows until it
-//!   has caught up, then builds its engine anew at the resume point that the last block covers.
-//! - A validator also follows blocks that f + 1 others signed, where nobody certifies without it. They count as certified only when a
-//!   quorum signed them, like any other (decision 0019).
+//! - A certificate for a different header than ours halts the node ([`Output::Halt`]). So do f + 1 signatures
+//!   on a different header than a followed block executes to.
+//! - A validator forwards its users' transactions to the validator that owns their sender. It proposes them
+//!   itself only at its turn (decision 0013).
+//! - A full node is the same pipeline without an engine: it only follows. A validator that has fallen behind
+//!   follows until it has caught up. Then it builds its engine anew at the resume point of the last block.
+//! - A validator also follows blocks that f + 1 others signed, if without it there is no quorum. They count
+//!   as certified only when a quorum has signed them, like all others (decision 0019).
 
 mod blocks;
 pub mod dev;

@@ -1,63 +1,64 @@
-//! What nodes say to each other besides the engine's own messages: certificates, transactions, and the stream of blocks that
+//! Messages between nodes, apart from the engine's own: certificates, transactions, and the block stream that
 //! full nodes and lagging validators follow.
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_certify::Share;
 use corniche_types::{Block, Bytes, Certificate, EncodedHeader, Header, Height, Resume, wire};
 
-/// Most bytes of blocks in one [`Response`]. A larger block goes in parts.
+/// Maximum bytes of blocks in one [`Response`]. A larger block is sent in parts.
 pub const RESPONSE_BYTES: usize = 4 << 20;
-/// Bytes of one [`Part`]. Less than a response, so that slow links bring one in time.
+/// Size of one [`Part`]. Less than a response, so that slow links deliver one in time.
 pub const PART_BYTES: usize = 1 << 20;
-/// Most blocks in one [`Response`].
+/// Maximum number of blocks in one [`Response`].
 pub const RESPONSE_BLOCKS: usize = 512;
-/// Most headers in one [`Response`]: 600 bytes each. Certificates are closer to each other than that.
+/// Maximum number of headers in one [`Response`], of 600 bytes each. The distance between certificates is
+/// smaller.
 pub const RESPONSE_HEADERS: usize = 1_024;
-/// Most transactions in one [`PeerMessage::Transactions`].
+/// Maximum number of transactions in one [`PeerMessage::Transactions`].
 pub const FORWARDED_TRANSACTIONS: usize = 256;
 
-/// Most bytes of transactions in one [`PeerMessage::Transactions`], unless a single one is larger.
+/// Maximum bytes of transactions in one [`PeerMessage::Transactions`], unless a single one is larger.
 pub const FORWARDED_BYTES: usize = 512 << 10;
 
 /// One-way messages.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum PeerMessage {
-    /// Opaque to everyone but the engine and its verifier. Validators only.
+    /// Opaque except to the engine and its verifier. Validators only.
     Engine(Bytes),
     /// A validator's signature over a header. Validators only.
     CertificateShare(Bytes),
-    /// The newest certificate the sender knows.
+    /// Newest certificate known to the sender.
     Certificate(Certificate),
     /// Raw transactions for the receiver's pool.
     Transactions(Vec<Bytes>),
 }
 
-/// Questions.
+/// Requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Request {
-    /// Certified blocks from this height on. Of a block that goes in parts, the one that begins at `offset`.
+    /// Certified blocks from this height on. For a block in parts: the part that begins at `offset`.
     Blocks { from: Height, offset: u64 },
-    /// Executed blocks from one height through another, certified or not. The requester knows the last one's hash. Validators only:
-    /// nobody else follows blocks without a certificate.
+    /// Executed blocks from one height through another, certified or not. The requester knows the hash of the
+    /// last one. Validators only: full nodes follow only certified blocks.
     Executed { from: Height, through: Height, offset: u64 },
 }
 
-/// Consecutive blocks from the requested height, and why to believe them: the headers from the last block up to one that the
-/// certificate is for, or up to the last one requested ([`Request::Executed`]), without a certificate. A part of one block instead
-/// where that is larger than [`RESPONSE_BYTES`]. Nothing when the responder lacks the blocks, or a certificate at or above the
-/// requested height.
+/// Consecutive blocks from the requested height, with a proof: the headers from the last block up to the
+/// certified one. For [`Request::Executed`]: up to the last requested height, without a certificate. A block
+/// larger than [`RESPONSE_BYTES`] is sent in parts. Empty if the responder lacks the blocks, or a certificate
+/// at or above the requested height.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Response {
     pub blocks: Vec<FollowedBlock>,
-    /// Without those in `blocks`.
+    /// Headers after those in `blocks`.
     pub headers: Vec<EncodedHeader>,
     pub certificate: Option<Certificate>,
-    /// The first part comes with its block's header and certificate, the others alone.
+    /// The first part comes with its block's header and certificate; later parts come alone.
     pub part: Option<Part>,
 }
 
 impl Response {
-    /// Height of the first block or header; `None` for a part that is not a block's first, and where there is nothing.
+    /// Height of the first block or header; `None` for later parts and empty responses.
     pub fn first(&self) -> Option<Height> {
         let block = self.blocks.first().map(|followed| followed.block.height());
         block.or_else(|| self.headers.first().map(|header| Height(header.0.number)))
@@ -67,15 +68,16 @@ impl Response {
 /// Part of a block.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Part {
-    /// Bytes of the whole [`FollowedBlock`], encoded.
+    /// Size of the whole encoded [`FollowedBlock`], in bytes.
     pub length: u64,
-    /// Place of the first byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// [`PART_BYTES`], or less at the end.
+    /// [`PART_BYTES`] bytes, or less at the end.
     pub bytes: Bytes,
 }
 
-/// A block as followers get it: everything that is needed to execute it and, for a validator, to resume ordering after it.
+/// Block in the form for followers: everything needed to execute it and, for a validator, to resume ordering
+/// after it.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct FollowedBlock {
     pub block: Block,
@@ -87,21 +89,22 @@ impl PeerMessage {
         wire::encode(self).into()
     }
 
-    /// Whether this is an encoding of [`Self::Certificate`], if it is one of anything.
+    /// True if `bytes` have the prefix of [`Self::Certificate`]; does not validate them.
     pub fn carries_certificate(bytes: &[u8]) -> bool {
         const CERTIFICATE: u8 = 2;
         bytes.starts_with(&[wire::VERSION, CERTIFICATE])
     }
 
-    /// Whether this is an encoding of [`Self::Transactions`], if it is one of anything: they are checked apart from the rest.
+    /// True if `bytes` have the prefix of [`Self::Transactions`], which are verified separately; does not
+    /// validate them.
     pub fn carries_transactions(bytes: &[u8]) -> bool {
         const TRANSACTIONS: u8 = 3;
         bytes.starts_with(&[wire::VERSION, TRANSACTIONS])
     }
 
-    /// The engine's message in an encoding of [`Self::Engine`], without decoding it.
+    /// Bytes of the engine's message in an encoded [`Self::Engine`], without decoding.
     pub fn engine_bytes(bytes: &[u8]) -> Option<&[u8]> {
-        /// A version, a tag and a length.
+        /// Version, tag and length.
         const BEFORE: usize = 6;
         const ENGINE: u8 = 0;
         bytes.get(BEFORE..).filter(|_| bytes.starts_with(&[wire::VERSION, ENGINE]))
@@ -113,7 +116,7 @@ impl PeerMessage {
             Self::Transactions(raw) if raw.len() > FORWARDED_TRANSACTIONS => {
                 Err(wire::WireError::Malformed(format!("{} transactions in one message", raw.len())))
             }
-            // Refused where its sender pays for it.
+            // Refused here, where the sender is penalised.
             Self::CertificateShare(bytes) => Share::decode(bytes).map(|_| message),
             _ => Ok(message),
         }
@@ -121,7 +124,7 @@ impl PeerMessage {
 }
 
 impl Part {
-    /// The part of an encoded block that begins at `offset`.
+    /// Part of an encoded block that begins at `offset`.
     fn of(encoded: &[u8], offset: u64) -> Option<Self> {
         let start = usize::try_from(offset).ok().filter(|start| *start < encoded.len())?;
         let end = encoded.len().min(start.saturating_add(PART_BYTES));
@@ -130,15 +133,15 @@ impl Part {
     }
 }
 
-/// Stored blocks, as [`answer_blocks`] reads them.
+/// Stored blocks for [`answer_blocks`].
 pub trait BlockSource {
     fn block(&self, height: Height) -> Option<FollowedBlock>;
     fn header(&self, height: Height) -> Option<Header>;
-    /// The lowest certificate that is not below this height.
+    /// Certificate with the lowest height at or above this one.
     fn certificate_from(&self, height: Height) -> Option<Certificate>;
 }
 
-/// Answers a request from what is stored.
+/// Answers a request from stored blocks.
 pub fn answer(request: Request, stored: &impl BlockSource) -> Response {
     match request {
         Request::Blocks { from, offset: 0 } => answer_blocks(from, stored),
@@ -150,8 +153,8 @@ pub fn answer(request: Request, stored: &impl BlockSource) -> Response {
     }
 }
 
-/// Collects the answer to [`Request::Blocks`]: as many blocks as fit, to the last one that has a certificate of its own if there
-/// is one, so that headers are needed only where blocks are large.
+/// Answers [`Request::Blocks`] with as many blocks as fit. Ends, if possible, at a block with its own
+/// certificate, so that headers are needed only for large blocks.
 fn answer_blocks(from: Height, stored: &impl BlockSource) -> Response {
     let Some(mut certificate) = stored.certificate_from(from) else { return Response::default() };
     let (mut blocks, mut bytes, mut certified) = (Vec::new(), 0, None);
@@ -187,7 +190,7 @@ fn answer_blocks(from: Height, stored: &impl BlockSource) -> Response {
     }
 }
 
-/// Collects the answer to [`Request::Executed`]: as many blocks as fit, and headers for the rest.
+/// Answers [`Request::Executed`] with as many blocks as fit, and headers for the rest.
 fn answer_executed(from: Height, through: Height, stored: &impl BlockSource) -> Response {
     let (mut blocks, mut bytes) = (Vec::new(), 0);
     while blocks.len() < RESPONSE_BLOCKS && from.0 + blocks.len() as u64 <= through.0 {

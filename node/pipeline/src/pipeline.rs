@@ -1,5 +1,5 @@
-//! The composition: one state machine over pool, engine, builder, certifier and follower. The stages are in the modules below;
-//! here is what they share and the one loop over them.
+//! State machine that combines pool, engine, builder, certifier and follower. The stages are in the
+//! submodules; this file has their shared state and the main loop.
 
 mod backlog;
 mod catch_up;
@@ -28,8 +28,8 @@ use forwarding::Forwarding;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Execution runs at most this many blocks ahead of the newest certificate (design §3). The state says so to contracts, by the
-/// hashes of headers that it names ([`certified`]).
+/// Maximum distance of execution ahead of the newest certificate, in blocks (design §3). Contracts can rely
+/// on it: the state contains the header hashes up to this depth ([`certified`]).
 pub const AHEAD_OF_CERTIFICATION: u64 = certified::DEPTH;
 
 /// A node. See the crate documentation.
@@ -57,42 +57,46 @@ pub struct Pipeline {
     appended_resume: Resume,
     /// Ordering record of the newest appended block; `None`: genesis.
     appended_ordering: Option<OrderingRecord>,
-    /// Hash of block `executing` once known: what followed blocks must continue.
+    /// Hash of block `executing` once known; followed blocks must continue it.
     executed_hash: B256,
     executed: Height,
     certified: Height,
     newest_certificate: Option<Certificate>,
-    /// The last complete commit of each block that is appended and not certified.
+    /// Last complete commit of each block that is appended and not certified.
     uncertified_commits: BTreeMap<Height, CommitIndex>,
-    /// The newest we were shown of a block that is not appended yet; nobody shows it again before the next block.
+    /// Newest certificate received for a block that is not appended yet; it is not sent again before the next
+    /// block.
     early_certificate: Option<VerifiedCertificate>,
-    /// Executed, being appended.
+    /// Blocks that are executed and being appended.
     appending: VecDeque<Arc<CommittedBlock>>,
     appending_info: BTreeMap<Height, (B256, Vec<(ValidatorIndex, VerifiedTransaction)>)>,
-    /// What followed blocks must execute to.
+    /// Expected hashes of followed blocks.
     expected: BTreeMap<Height, B256>,
     /// Certificates of followed blocks, appended after their block.
     followed_certificates: BTreeMap<Height, VerifiedCertificate>,
-    /// Covers blocks without a certificate that this validator follows. Replaced only after they are executed.
+    /// Covers blocks without a certificate that this validator follows. Replaced only after they are
+    /// executed.
     weak_certificate: Option<WeakCertificate>,
-    /// When to look for one: shares of blocks that this node lacks are here, and nothing has moved.
+    /// Time to look for a weak certificate: shares for blocks that this node lacks have arrived, and nothing
+    /// has moved.
     look_at: Option<TimestampMs>,
-    /// An unanswered `WantBatch`.
+    /// Pending `WantBatch`.
     wanted: Option<(u32, u64)>,
-    /// `ReleaseBelow`s that wait until the state is durable that makes the records unnecessary.
+    /// `ReleaseBelow`s that wait until the state that makes the records unnecessary is durable.
     releases: VecDeque<(CommitIndex, Ticket)>,
     progress: CommitIndex,
-    /// Since when a certified block is known that we have not appended, without any progress of ours.
+    /// Time since when a certified block is known that is not appended, without any progress.
     stuck_since: Option<TimestampMs>,
     announce_at: Option<TimestampMs>,
-    /// When to send our shares again, because nothing was certified since.
+    /// Time to send our shares again, because nothing was certified since.
     shares_at: Option<TimestampMs>,
     forwarding: Forwarding,
     /// `None`: not a development chain.
     dev: Option<Dev>,
-    /// Who waits for a block that was asked for.
+    /// Requesters that wait for a block.
     obeying: BTreeSet<u64>,
-    /// Of a development chain: batches that the engine has and did not deliver yet, and who waits until there is none.
+    /// On a development chain: batches that the engine has not delivered yet, and the commands that wait
+    /// until there are none.
     ordering: Vec<B256>,
     awaiting_quiet: Vec<u64>,
     out: VecDeque<Output>,
@@ -101,9 +105,9 @@ pub struct Pipeline {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// The engine's commits make the blocks.
+    /// Blocks come from the engine's commits.
     Ordering,
-    /// Certified blocks of peers make the blocks.
+    /// Blocks come from peers, certified.
     Following,
     /// Caught up; waiting for the safety log to build the engine.
     Rejoining,
@@ -204,16 +208,16 @@ impl Pipeline {
         self.settle(now);
     }
 
-    /// The next thing owed.
+    /// Returns the next output.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
     }
 
-    /// When to come back with [`Input::Deadline`].
+    /// Time for the next [`Input::Deadline`].
     pub fn deadline(&self) -> Option<TimestampMs> {
         let engine = self.engine.as_ref().and_then(|engine| engine.deadline());
         let patience = self.patience_ends();
-        // While blocks are on their way through execution and disk nobody is asked, so there is nothing to come back for.
+        // While blocks are being executed or appended there are no requests, so no deadline either.
         let follows = self.mode == Mode::Following && self.is_idle();
         let missing = follows.then(|| self.missing()).flatten();
         let follow = missing.and_then(|missing| self.follower.deadline(missing));
@@ -224,47 +228,47 @@ impl Pipeline {
             .min()
     }
 
-    /// The pool, for what RPC answers of pending transactions.
+    /// Pool, for RPC queries about pending transactions.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// The nonce the next transaction of `address` should have, pending ones counted.
+    /// Next nonce of `address`, with pending transactions counted.
     pub fn pending_nonce(&self, address: &Address) -> u64 {
         self.pool.pending_nonce(address, &self.view())
     }
 
-    /// Ordered blocks that wait for execution.
+    /// Number of ordered blocks that wait for execution.
     pub fn waiting_blocks(&self) -> usize {
         self.backlog.len()
     }
 
-    /// Verifier of peers' certificates, which callers check before [`Input::Certificate`].
+    /// Verifier of peers' certificates. Callers must use it before [`Input::Certificate`].
     pub fn certificate_verifier(&self) -> &CertificateVerifier {
         &self.certificates
     }
 
-    /// The newest height that is certified here.
+    /// Highest height certified here.
     pub fn certified_height(&self) -> Height {
         self.certified
     }
 
-    /// The highest certified height that a peer names.
+    /// Highest certified height claimed by a peer.
     pub fn target(&self) -> Height {
         self.follower.target()
     }
 
-    /// The newest state that is visible to users.
+    /// Newest state visible to users.
     fn view(&self) -> Snapshot {
         self.state.at(self.appended).expect("invariant: the newest appended height is never pruned")
     }
 
-    /// No block is on its way through execution and disk.
+    /// True if no block is being executed or appended.
     fn is_idle(&self) -> bool {
         self.appended == self.planned && self.backlog.is_empty()
     }
 
-    /// Runs every stage until nothing moves.
+    /// Runs all stages until nothing changes.
     fn settle(&mut self, now: TimestampMs) {
         self.pool.tick(now);
         let awaits_quiet = self.awaits_quiet();
@@ -283,13 +287,13 @@ impl Pipeline {
         self.tell_who_left();
     }
 
-    /// Of the pool, unexecuted.
+    /// Reports transactions that left the pool unexecuted.
     fn tell_who_left(&mut self) {
         self.out.extend(self.pool.take_events().into_iter().map(left_the_pool));
     }
 }
 
-/// The status of a transaction that left the pool without being executed.
+/// Output for a transaction that left the pool unexecuted.
 fn left_the_pool(event: PoolEvent) -> Output {
     match event {
         PoolEvent::Dropped { hash, reason } => Output::Dropped { hash, status: TransactionStatus::Dropped(reason.to_string()) },

@@ -1,4 +1,4 @@
-//! What goes into a pipeline and what comes out of it.
+//! Inputs and outputs of the pipeline.
 
 use crate::blocks::BlockPlan;
 use crate::dev::{Clock, DevOrder, Start};
@@ -11,22 +11,22 @@ use corniche_state::{CommittedBlock, State};
 use corniche_types::{B256, Block, Bytes, Certificate, Genesis, Height, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
 
-/// The libp2p identity of a peer: an ed25519 public key.
+/// libp2p identity of a peer: an ed25519 public key.
 pub type NodeKey = [u8; 32];
 
-/// Builds the engine: at start with the stored records, and again after following.
+/// Builds the engine: at start from the stored records, and again after following.
 pub type EngineFactory = Box<dyn Fn(Vec<(Ticket, Bytes)>, Resume, TimestampMs) -> Box<dyn Engine> + Send>;
 
-/// What happens to a node.
+/// Input of a node.
 pub enum Input {
-    /// A transaction from a user (`from` is `None`) or from a peer. `reply` is echoed in [`Output::Submitted`]; with `None`
-    /// nobody waits for an answer.
+    /// Transaction from a user (`from` is `None`) or a peer. `reply` is copied to [`Output::Submitted`]; with
+    /// `None` there is no response.
     Submit {
         transaction: VerifiedTransaction,
         from: Option<NodeKey>,
         reply: Option<u64>,
     },
-    /// What a development chain is told; `reply` is echoed in [`Output::Obeyed`].
+    /// Command for a development chain; `reply` is copied to [`Output::Obeyed`].
     Dev {
         order: DevOrder,
         reply: u64,
@@ -38,7 +38,7 @@ pub enum Input {
     PeerDown {
         peer: NodeKey,
     },
-    /// A message that the engine's verifier accepted.
+    /// Message that the engine's verifier accepted.
     Engine {
         from: ValidatorIndex,
         message: Verified,
@@ -47,40 +47,41 @@ pub enum Input {
         from: ValidatorIndex,
         bytes: Bytes,
     },
-    /// A certificate from a peer. One at or below [`crate::Pipeline::certified_height`] says nothing and need not be verified for this.
+    /// Certificate from a peer. One at or below [`crate::Pipeline::certified_height`] has no effect and need
+    /// not be verified.
     Certificate {
         from: NodeKey,
         certificate: VerifiedCertificate,
     },
-    /// The answer to [`Output::Request`]; `None` when none came.
+    /// Response to [`Output::Request`]; `None` if there was none.
     Response {
         from: NodeKey,
         response: Option<Response>,
     },
-    /// The engine's record of this ticket is durable.
+    /// The engine's record with this ticket is durable.
     Durable(Ticket),
-    /// The answer to [`Output::Execute`], in order.
+    /// Result of [`Output::Execute`], in order.
     Executed(Box<Executed>),
     /// [`Output::Append`] of this height is durable.
     Appended(Height),
-    /// The answer to [`Output::ReadSafetyLog`].
+    /// Result of [`Output::ReadSafetyLog`].
     SafetyLog(Vec<(Ticket, Bytes)>),
     Deadline,
 }
 
-/// What a node owes the world.
+/// Output of a node.
 pub enum Output {
     Submitted {
         reply: u64,
         result: Result<B256, Refusal>,
     },
-    /// The last block that [`Input::Dev`] asked for is appended: its hash; none where none was to be made. Of
-    /// [`DevOrder::Drop`]: a transaction that left the pool, if any did. Or why nothing was done.
+    /// A command of [`Input::Dev`] is done. `Ok`: hash of the last block that it made, if any, now appended; for
+    /// [`DevOrder::Drop`] a transaction that left the pool, if any. `Err`: the reason why nothing was done.
     Obeyed {
         reply: u64,
         result: Result<Option<B256>, &'static str>,
     },
-    /// [`DevOrder::Quiet`]: no block is under way. The chain's clock is this, and this its newest block.
+    /// [`DevOrder::Quiet`] is done: no block is in progress. Contains the chain's clock and its newest block.
     Quiet {
         reply: u64,
         clock: Clock,
@@ -94,31 +95,31 @@ pub enum Output {
         to: NodeKey,
         request: Request,
     },
-    /// The peer broke the rules.
+    /// The peer violated the protocol.
     Penalise {
         peer: NodeKey,
         fault: Fault,
     },
     Persist(Ticket, Bytes),
     ReleaseBelow(Ticket),
-    /// Give everything that is in the safety log, after all that was emitted before.
+    /// Return all records of the safety log, after all outputs emitted before are done.
     ReadSafetyLog,
-    /// Run the plan through the [`crate::ExecutionStage`] and answer [`Input::Executed`].
+    /// Run the plan with [`crate::ExecutionStage`] and respond with [`Input::Executed`].
     Execute(Plan),
-    /// These will probably be ordered soon, in this order: run them early if there is nothing better to do (rule S1). Owes
-    /// nothing.
+    /// Transactions that will probably be ordered soon, in this order: run them speculatively when idle (rule
+    /// S1). Needs no response.
     Available {
         author: ValidatorIndex,
         transactions: Vec<Bytes>,
     },
-    /// Append in one piece, sync, make visible, then answer [`Input::Appended`].
+    /// Append atomically, sync, publish, then respond with [`Input::Appended`].
     Append(Arc<CommittedBlock>),
     AppendCertificate(Certificate),
     AppendProgress(Resume),
     /// A transaction entered the pool.
     Pending {
         transaction: VerifiedTransaction,
-        /// A user gave it to this node; otherwise a peer did.
+        /// True if a user submitted it to this node, false if it came from a peer.
         from_user: bool,
     },
     /// A transaction left the pool without being executed.
@@ -132,60 +133,62 @@ pub enum Output {
         evidence: Vec<Bytes>,
     },
     Trace(TraceEvent),
-    /// A quorum certified another block than ours, or f + 1 validators executed another. Remember the signatures and stop: going on
-    /// would be unsafe. The reason is for the operator.
+    /// A quorum certified a different block than ours, or f + 1 validators executed a different one. Store
+    /// the signatures and stop: continuing would be unsafe. The reason is for the operator.
     Halt {
         reason: String,
-        /// Evidence, with the signatures of a quorum or of f + 1 validators. `None`: no block of ours was contradicted, so a restart is
-        /// safe once the cause is mended.
+        /// Evidence with the signatures of a quorum or of f + 1 validators. `None`: no block of ours was
+        /// contradicted, so a restart is safe once the cause is fixed.
         certificate: Option<Certificate>,
     },
 }
 
-/// A block to execute.
+/// Block to execute.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub height: Height,
     pub block: BlockPlan,
 }
 
-/// A peer's fault, for its score.
+/// Fault of a peer, for its score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(pub String);
 
-/// How a transaction left the pool without being executed.
+/// Reason why a transaction left the pool without being executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
     Dropped(String),
     Replaced(B256),
 }
 
-/// Everything a pipeline is built from.
+/// Parts of a pipeline.
 pub struct Setup {
     pub genesis: Arc<Genesis>,
-    /// The committee's keys for certificates, and ours; without one of our own this is a full node.
+    /// Committee's keys for certificates, and our own key. Without an own key this is a full node.
     pub certificate_keys: CertificateKeys,
     pub engine_factory: Option<EngineFactory>,
     /// Records of the safety log.
     pub records: Vec<(Ticket, Bytes)>,
     pub state: State,
-    /// The newest stored block; `None`: genesis.
+    /// Newest stored block; `None`: genesis.
     pub head: Option<Block>,
     /// Hash of the head or of the genesis block.
     pub head_hash: B256,
-    /// Base fee for the next block, as far as admission is concerned.
+    /// Base fee of the next block, used by admission.
     pub base_fee: u64,
     pub resume: Resume,
-    /// The newest stored certificate.
+    /// Newest stored certificate.
     pub certificate: Option<Certificate>,
-    /// Hashes of stored blocks that have no certificate yet, to be signed again.
+    /// Hashes of stored blocks without a certificate, to be signed again.
     pub uncertified: Vec<(Height, B256)>,
     pub pool: PoolConfig,
-    /// States of this many blocks below the newest stay readable. A local matter: execution reads the newest only.
+    /// Number of states below the newest that stay readable. Local setting: execution reads only the newest
+    /// state.
     pub recent_states: u64,
-    /// Whose transactions this validator proposes, as of the head; `None`: whatever it is given.
+    /// Rotation of senders among validators, as of the head; `None`: this validator proposes every
+    /// transaction that it receives.
     pub rotation: Option<Rotation>,
-    /// A development chain, see [`crate::dev`], and how it begins.
+    /// Initial settings of a development chain, see [`crate::dev`]; `None` on other chains.
     pub dev: Option<Start>,
     pub now: TimestampMs,
 }

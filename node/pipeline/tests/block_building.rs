@@ -1,4 +1,4 @@
-//! When blocks close, what they hold, and that a restart in the middle of a commit changes nothing.
+//! When blocks close, their content, and restarts in the middle of a commit.
 
 use alloy_consensus::TxLegacy;
 use corniche_admission::batch;
@@ -34,7 +34,7 @@ fn genesis(block_ms: u64) -> Arc<Genesis> {
     })
 }
 
-/// A transfer that declares `gas`.
+/// Transfer that declares `gas`.
 fn transfer(nonce: u64, gas: u64) -> Bytes {
     let key = EthereumKey::from_bytes(&[3; 32]).unwrap();
     key.sign(TxLegacy {
@@ -79,7 +79,7 @@ fn a_block_closes_at_the_first_commit_at_least_block_ms_after_the_last() {
     builder.push(commit(2, 1_020, &[transfer(1, 21_000)]));
     builder.push(commit(3, 1_049, &[transfer(2, 21_000)]));
     assert!(builder.poll().is_none() && builder.is_open());
-    // An empty commit closes what is open; it opens nothing.
+    // An empty commit closes an open block; it opens none.
     builder.push(commit(4, 1_050, &[]));
     let plans = drain(&mut builder);
     assert_eq!(gas_limits(&plans), [2]);
@@ -107,7 +107,7 @@ fn an_idle_chain_closes_an_empty_block_a_minute() {
     builder.push(commit(5, 620_099, &[]));
     assert!(builder.poll().is_none(), "counted from the empty block");
 
-    // Whoever restarts after the first block, with some of the idle commits behind it, closes the same one.
+    // A restart after the first block, with some idle commits behind it, closes the same block.
     let progress = Resume { index: CommitIndex(3), checkpoint: 3u64.to_be_bytes().to_vec().into() };
     let mut restarted = BlockBuilder::new(&genesis, Height(1), Some(&record(&first[0])), progress);
     restarted.push(commit(4, 560_100, &[]));
@@ -124,7 +124,7 @@ fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_little(
         builder.push(commit(1, 1_000, &transactions));
         drain(&mut builder)
     };
-    // Nothing, or its bytes.
+    // Counts 0, or its bytes.
     let plans = build(1);
     assert_eq!((gas_limits(&plans), gas_limits(&build(2))), (vec![3, 1, 1], vec![2, 2, 1]));
     assert_eq!(plans[0].resume.index, CommitIndex(0), "commit 1 is not complete in the first block");
@@ -133,7 +133,7 @@ fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_little(
     assert_eq!(plans[1].batches[0].first, 3);
 }
 
-/// What the ordering record of a plan says about commits, as far as recovery reads it.
+/// Ordering record of a plan, with the fields that recovery reads.
 fn record(plan: &BlockPlan) -> OrderingRecord {
     OrderingRecord {
         protocol_version: 1,
@@ -154,7 +154,8 @@ fn record(plan: &BlockPlan) -> OrderingRecord {
     }
 }
 
-/// Transfers, more of them than a batch may have, and bytes that are no transaction, from a few to too many.
+/// Transfers, some of them more than a batch may have, and bytes that are no transaction, from a few to too
+/// many.
 fn any_commits() -> Vec<Ordered> {
     let mut nonce = 0;
     let commits = (1..=40u64).map(|index| {
@@ -210,7 +211,7 @@ fn a_restart_after_any_block_makes_the_same_blocks() {
     assert_eq!(seen[3][..8], seen[1][..8], "until they change");
 }
 
-/// When blocks are asked for makes no difference.
+/// The time of polling makes no difference.
 #[test]
 fn blocks_are_the_same_whether_commits_wait_or_not() {
     let commits = any_commits();
@@ -234,7 +235,7 @@ fn bytes(plan: &BlockPlan) -> usize {
 #[test]
 fn junk_counts_by_its_bytes() {
     let junk = || Bytes::from(vec![0; 100_000]);
-    // 400,000 gas each; what is declared counts where it is more.
+    // 400,000 gas each; the declared gas counts if it is higher.
     let entries = [junk(), junk(), transfer(0, 200_000), transfer(1, 1), junk()];
     for (change, blocks) in [((|_| {}) as fn(&mut Genesis), vec![3, 2]), (|genesis| genesis.protocol_version = 1, vec![5])] {
         let mut builder = BlockBuilder::new(&under(genesis(0), change), Height(0), None, Resume::default());
@@ -248,7 +249,7 @@ fn a_block_closes_before_it_has_too_many_bytes() {
     let rules = ProtocolRules::LATEST;
     let genesis = under(genesis(0), |genesis| genesis.block_gas_limit = 1 << 40);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
-    // Exactly as many as there may be, and one more.
+    // Exactly the maximum, and one more.
     let full = rules.max_block_bytes as usize / 131_072;
     builder.push(commit(1, 1_000, &vec![Bytes::from(vec![0; 131_072]); full]));
     assert_eq!(drain(&mut builder).iter().map(bytes).collect::<Vec<_>>(), [rules.max_block_bytes as usize]);
@@ -256,7 +257,7 @@ fn a_block_closes_before_it_has_too_many_bytes() {
     assert_eq!(drain(&mut builder).iter().map(bytes).collect::<Vec<_>>(), [rules.max_block_bytes as usize, 64]);
 }
 
-/// What a faulty proposer orders at most: the record of a block stays near the size of the block.
+/// Worst case of a faulty proposer: the ordering record stays near the size of the block.
 #[test]
 fn a_block_of_the_smallest_junk_has_a_small_record() {
     let genesis = under(genesis(0), |genesis| genesis.block_gas_limit = 1 << 40);
@@ -283,7 +284,7 @@ fn what_no_honest_proposer_orders_is_left_out() {
         transfer(3, 1),
     ];
     builder.push(commit(1, 1_000, &excess));
-    // Another batch of the same proposer has its own gas.
+    // Another batch of the same proposer has its own gas limit.
     builder.push(commit(2, 2_000, &[transfer(4, 500_000)]));
     let plans = drain(&mut builder);
     let kept = |plan: &BlockPlan| plan.ordered.iter().map(|ordered| ordered.raw.clone()).collect::<Vec<_>>();
@@ -291,7 +292,7 @@ fn what_no_honest_proposer_orders_is_left_out() {
     assert_eq!(plans[0].batches.iter().map(|batch| (batch.first, batch.count)).collect::<Vec<_>>(), [(0, 1), (2, 2)]);
     assert_eq!((plans[0].last_commit_consumed, plans[0].resume.index), (6, CommitIndex(1)));
     assert_eq!(gas_limits(&plans[1..]), [1]);
-    // A commit of nothing else makes no block.
+    // A commit with only such entries makes no block.
     builder.push(commit(3, 3_000, &[Bytes::from(vec![0; 131_073])]));
     assert!(builder.poll().is_none() && !builder.is_open());
 }

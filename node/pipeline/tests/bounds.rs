@@ -1,5 +1,5 @@
-//! Nothing is signed before it is durable, execution does not run away from certification, and what cannot execute yet comes
-//! back to the pool of the validator that proposed it.
+//! Limits: nothing is signed before it is durable; execution stays near certification; transactions that
+//! cannot execute yet return to the pool of the validator that proposed them.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn a_header_is_signed_and_a_block_visible_only_after_the_append() {
     assert!(node.pipeline.pool().get(&transfer(0).hash()).is_none());
 }
 
-/// A client may see a block, and what it says the next one costs, before the pipeline hears that it is durable.
+/// A client may see a block and its next base fee before the pipeline knows that it is durable.
 #[test]
 fn what_the_newest_block_costs_is_enough_before_it_is_durable() {
     let mut node = Node::new(1, &genesis(1), Some(0));
@@ -48,7 +48,7 @@ fn what_the_newest_block_costs_is_enough_before_it_is_durable() {
 
 #[test]
 fn execution_waits_for_certificates() {
-    // Three of four validators are away: nothing is ever certified.
+    // Three of four validators are offline: nothing is ever certified.
     let mut node = Node::new(1, &genesis(4), Some(0));
     for nonce in 0..AHEAD_OF_CERTIFICATION + 20 {
         node.submit(transfer(nonce));
@@ -57,7 +57,7 @@ fn execution_waits_for_certificates() {
     assert!(node.disk.certificates.is_empty());
 }
 
-/// Autobahn keeps what it ordered until a quorum has executed it.
+/// Autobahn keeps ordered data until a quorum has executed it.
 #[test]
 fn the_engine_learns_which_commits_a_quorum_executed() {
     let certified = |node: &Node| node.certified_commit.load(Ordering::Relaxed);
@@ -71,7 +71,7 @@ fn the_engine_learns_which_commits_a_quorum_executed() {
         assert_eq!(certified(&alone), newest.0);
         alone.submit(transfer(nonce));
     }
-    // Three of four validators are away: nothing is certified.
+    // Three of four validators are offline: nothing is certified.
     let mut node = Node::new(1, &genesis(4), Some(0));
     (0..10).for_each(|nonce| node.submit(transfer(nonce)));
     assert_eq!((node.disk.blocks.len(), certified(&node)), (10, 0));
@@ -109,7 +109,7 @@ fn a_malformed_share_is_no_message() {
 #[test]
 fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
     let mut node = Node::new(1, &genesis(1), Some(0));
-    // Somebody's batch brings nonce 1 before nonce 0.
+    // A batch contains nonce 1 before nonce 0.
     let early = transfer(1);
     node.script.lock().unwrap().push_back(vec![early.transaction().raw().clone()]);
     node.wait(1);
@@ -123,10 +123,11 @@ fn a_transaction_ordered_too_early_returns_to_the_pool_and_is_executed_later() {
     assert_eq!(node.disk.certificates.keys().last(), Some(&Height(node.disk.blocks.len() as u64)));
 }
 
-/// Ordered blocks that may wait for execution, beside those that execution has: twice the limit of `pipeline/backlog.rs`.
+/// Maximum number of ordered blocks that wait for execution, without those in execution: twice the limit of
+/// `pipeline/backlog.rs`.
 const MAX_WAITING: usize = 128;
 
-/// The transactions of these nonces in blocks of their own.
+/// Transactions with these nonces, each filling a block.
 fn blocks(nonces: std::ops::Range<u64>) -> Vec<Bytes> {
     nonces.map(|nonce| whole_block(nonce).transaction().raw().clone()).collect()
 }
@@ -145,7 +146,7 @@ fn a_batch_of_many_blocks_is_cut_as_they_are_executed() {
     assert!(node.disk.blocks.iter().all(|block| block.receipts.len() == 1));
 }
 
-/// Of a batch with too much gas the chain takes what a batch may have, from version 2 of the rules on.
+/// From version 2 of the rules on, only the gas limit of a batch is taken from a batch with too much gas.
 #[test]
 fn a_batch_with_too_much_gas_makes_one_block() {
     let mut node = Node::new(1, &genesis(1), Some(0));
@@ -162,7 +163,7 @@ fn own_proposals_are_empty_while_many_blocks_wait() {
     let nonces = 0..AHEAD_OF_CERTIFICATION + MAX_WAITING as u64 / 2;
     node.script.lock().unwrap().push_back(blocks(nonces.clone()));
     node.wait(1);
-    // Another user's: it could be proposed at once, whatever is executed.
+    // A transaction of another user, which could be proposed at once.
     node.submit(transfer_from(&user_number(0), 0, 10));
     node.wait(1_000);
     assert_eq!(node.pipeline.waiting_blocks(), MAX_WAITING / 2, "nothing is added");
@@ -172,7 +173,7 @@ fn own_proposals_are_empty_while_many_blocks_wait() {
     assert_eq!(node.disk.blocks.len() as u64, nonces.end + 1);
 }
 
-/// Design, section 3: past twice the limit the engine is given nothing that would make it order more.
+/// Design, section 3: beyond twice the limit the engine gets no input that would make it order more.
 #[test]
 fn the_engine_is_given_no_messages_while_too_many_blocks_wait() {
     let mut node = Node::new(1, &first_rules(genesis(1)), Some(0));
@@ -181,7 +182,7 @@ fn the_engine_is_given_no_messages_while_too_many_blocks_wait() {
     let mut send = |node: &mut Node| {
         let message = Verified(Arc::new(blocks(nonce..nonce + 1)));
         node.handle(Input::Engine { from: ValidatorIndex(0), message });
-        // A proposer sends what it proposed until it is ordered.
+        // A proposer repeats its proposal until it is ordered.
         nonce = node.messages.load(Ordering::Relaxed) as u64;
     };
     (0..1_000).for_each(|_| send(&mut node));

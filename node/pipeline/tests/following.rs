@@ -1,4 +1,5 @@
-//! A full node follows a validator, forwards its users' transactions, refuses what is wrong, and halts on divergence.
+//! A full node follows a validator, forwards its users' transactions, refuses invalid data, and halts on
+//! divergence.
 
 mod common;
 
@@ -24,7 +25,7 @@ fn a_users_transaction_at_a_full_node_is_executed_by_both_to_the_same_block() {
     for nonce in 0..5 {
         full.submit(transfer(nonce));
     }
-    // The first goes at once, the others together a moment later.
+    // The first is sent at once, the others together 5 ms later.
     full.wait(5);
     exchange(&mut validator, &mut full);
     full.wait(1);
@@ -50,7 +51,7 @@ fn a_late_follower_gets_everything() {
     assert_eq!(late.hashes(), validator.hashes());
 }
 
-/// A full node that hears of `blocks` blocks from many guests that never answer and from a validator.
+/// Full node that knows of `blocks` blocks from many guests that never answer and from one validator.
 fn among_silent_guests(blocks: u64) -> (Node, Node) {
     let mut validator = Node::new(200, &genesis(1), Some(0));
     (0..blocks).for_each(|nonce| validator.submit(transfer(nonce)));
@@ -107,7 +108,7 @@ fn a_follower_sleeps_while_its_disk_is_busy() {
         validator.submit(transfer(nonce));
     }
     exchange(&mut validator, &mut full);
-    // One more, while the blocks of the last answer are being written.
+    // One more block, while the blocks of the last response are being written.
     validator.submit(transfer(3));
     exchange(&mut validator, &mut full);
     assert!(!full.waiting_appends.is_empty() && full.pipeline.target() > Height(full.executed_plans as u64));
@@ -134,10 +135,10 @@ fn tampered_blocks_and_certificates_are_refused_and_their_sender_pays() {
     forged.certificate.as_mut().unwrap().signature = Bytes::from(vec![0xc0; 48]);
     full.handle(Input::Response { from: validator.key, response: Some(forged) });
     assert_eq!((full.penalties.len(), full.executed_plans), (1, 0), "the forged certificate");
-    // Longer than a validator that fails is left alone.
+    // Longer than the pause after a validator's failure.
     full.wait(5_000);
 
-    // Everything that is not what the certificate covers is the peer's fault, never a divergence of ours.
+    // Everything that differs from the certified content is the peer's fault, never a divergence of ours.
     let tampering: [fn(&mut FollowedBlock); 6] = [
         |followed| followed.block.header.state_root.0[0] ^= 1,
         |followed| followed.block.ordering.leader.0 += 1,
@@ -186,7 +187,7 @@ fn with_a_large_block(bytes: usize) -> (Node, Node) {
     (validator, full)
 }
 
-/// A peer is asked again after a moment.
+/// A peer is asked again after a short wait.
 fn catch_up(validator: &mut Node, full: &mut Node) {
     for _ in 0..100 {
         exchange(validator, full);
@@ -198,7 +199,7 @@ fn catch_up(validator: &mut Node, full: &mut Node) {
     panic!("only {} of {} blocks", full.disk.blocks.len(), validator.disk.blocks.len());
 }
 
-/// The next request of a node that has one in a moment.
+/// Next request of a node that is about to send one.
 fn next_request(node: &mut Node) -> (NodeKey, Request) {
     if node.requests.is_empty() {
         node.wait(1);
@@ -219,7 +220,7 @@ fn a_block_larger_than_an_answer_comes_in_parts() {
     }
 }
 
-/// The largest answers are those to honest questions; none comes near what a frame carries.
+/// The largest responses are those to honest requests; all are far below the size of a frame.
 #[test]
 fn answers_are_small_whatever_is_asked() {
     let (mut validator, _) = with_a_large_block(20 << 20);
@@ -228,7 +229,7 @@ fn answers_are_small_whatever_is_asked() {
         validator.submit(transfer(nonce));
     }
     let last = validator.disk.blocks.len() as u64;
-    // Only the newest certificate is left: what is certified by its descendants goes with their headers.
+    // Only the newest certificate is left: blocks certified by their descendants come with headers.
     validator.disk.certificates.retain(|height, _| height.0 == last);
     for from in 0..=last + 1 {
         for offset in [0, 1, 5 << 20, 1 << 40, u64::MAX] {
@@ -243,7 +244,8 @@ fn answers_are_small_whatever_is_asked() {
     assert_eq!(full.disk.certificates.keys().collect::<Vec<_>>(), [&Height(last)]);
 }
 
-/// The follower gets all answers from `validator`, each part as `spoil` leaves it, until it penalises somebody. Returns the parts it took.
+/// Passes all responses of `validator` to the follower, each part modified by `spoil`, until a peer is
+/// penalised. Returns the number of parts.
 fn parts_until_penalty(validator: &Node, full: &mut Node, mut spoil: impl FnMut(u64, &mut Part)) -> u64 {
     full.learn(validator.key, validator.disk.certificates.values().next_back().unwrap().clone());
     let mut parts = 0;
@@ -260,7 +262,7 @@ fn parts_until_penalty(validator: &Node, full: &mut Node, mut spoil: impl FnMut(
     parts
 }
 
-/// A body that fits its own header is not enough: executing it would look like a divergence of our own.
+/// A body that matches its own header is not enough: executing it would look like our own divergence.
 #[test]
 fn parts_of_another_block_than_the_certified_one_cost_their_sender() {
     let (validator, mut full) = with_a_large_block(6 << 20);
@@ -290,7 +292,7 @@ fn a_part_of_a_wrong_size_costs_its_sender_at_once() {
     }
 }
 
-/// Whoever spoils a part pays when the block is complete, and it comes from another peer.
+/// A peer that modifies a part is penalised when the block is complete, and another peer sends the block.
 #[test]
 fn a_part_that_is_spoiled_costs_its_sender() {
     let (mut validator, mut full) = with_a_large_block(6 << 20);
@@ -313,7 +315,7 @@ fn a_part_that_is_spoiled_costs_its_sender() {
     assert_eq!(full.penalties.len(), 1);
 }
 
-/// A part that comes after its time belongs to nothing any more; being slow is no fault.
+/// A part that arrives too late is ignored; slowness is no fault.
 #[test]
 fn a_late_part_is_ignored() {
     let (mut validator, mut full) = with_a_large_block(6 << 20);
@@ -329,7 +331,7 @@ fn a_late_part_is_ignored() {
     let late = next(&mut full);
     assert_eq!(late.part.as_ref().unwrap().offset, 2 << 20);
     full.wait(6_000);
-    // The same peer is asked from the start.
+    // This peer is asked again from the first part.
     assert_eq!(full.requests, [([1; 32], from_height(2))]);
     full.handle(Input::Response { from: [1; 32], response: Some(late) });
     full.wait(1_000);
@@ -337,7 +339,7 @@ fn a_late_part_is_ignored() {
     assert_eq!(full.penalties, []);
 }
 
-/// A certified block whose parts are false and come as slowly as they may: the peer says it is as long as any block can be.
+/// Certified block with false parts that arrive as slowly as allowed: the peer claims the maximum length.
 fn drip(honest: &Node, request: Request) -> Response {
     let Request::Blocks { from, offset } = request else { unreachable!("a full node asks for certified blocks") };
     let first = honest.answer(Request::Blocks { from, offset: 0 });
@@ -345,7 +347,7 @@ fn drip(honest: &Node, request: Request) -> Response {
     if offset == 0 { Response { part, ..first } } else { Response { part, ..Response::default() } }
 }
 
-/// Nine good peers beside it are not asked in vain.
+/// Nine honest peers beside it deliver the block.
 #[test]
 fn a_peer_that_drips_a_false_block_delays_it_by_one_request() {
     for pace in [4_900, 990] {
@@ -384,7 +386,7 @@ fn a_peer_that_drips_a_false_block_delays_it_by_one_request() {
     }
 }
 
-/// From version 2 of the rules on a block has a bound, and nobody waits for more.
+/// From version 2 of the rules on, blocks are bounded, and longer ones are refused at once.
 #[test]
 fn a_block_that_is_longer_than_the_rules_allow_is_refused() {
     let (mut validator, mut full) = pair();

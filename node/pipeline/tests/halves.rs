@@ -1,4 +1,4 @@
-//! The two halves of execution, run apart: whatever the distance between them, the blocks are the same.
+//! The two halves of execution, run separately: the blocks are the same for any distance between them.
 
 mod common;
 
@@ -20,7 +20,7 @@ use std::{
 
 const BLOCKS: u64 = 12;
 
-/// Where to go on after `blocks`: from what a store holds, and from nothing that was not in it.
+/// Start after `blocks`, using only data that a store has.
 fn start_after(blocks: &[Arc<CommittedBlock>]) -> ExecutionStart {
     let genesis = genesis(4);
     let (state, mut tree) = (State::default(), Tree::default());
@@ -48,7 +48,7 @@ fn vm() -> Vm {
     Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap()
 }
 
-/// Numbers that look random; the same seed, the same numbers.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -58,8 +58,9 @@ impl Numbers {
     }
 }
 
-/// Blocks of transfers, each needing the nonces and balances the ones before left; some transactions are ordered twice, some
-/// too early, some are junk; several blocks to a second, so that the base fee depends on the gas of them all.
+/// Blocks of transfers, each depending on the nonces and balances after the ones before. Some transactions
+/// are ordered twice, some too early, some are junk. Several blocks share a second, so that the base fee
+/// depends on the gas of all of them.
 fn plans(seed: u64) -> Vec<BlockPlan> {
     let mut numbers = Numbers(seed);
     let (mut nonce, mut time) = (0, 1_000_000);
@@ -106,7 +107,7 @@ fn transfer(nonce: u64, numbers: &mut Numbers) -> Bytes {
     })
 }
 
-/// Runs ahead and seals behind, as the seed has it.
+/// Executes ahead and seals behind, at distances chosen by the seed.
 fn apart(seed: u64, runner: &mut Runner, sealer: &mut Sealer, plans: Vec<BlockPlan>) -> Vec<Executed> {
     let mut numbers = Numbers(!seed);
     let (mut plans, mut waiting) = (VecDeque::from(plans), VecDeque::<Ran>::new());
@@ -133,7 +134,7 @@ fn assert_same(ours: &[Executed], judge: &[Executed]) {
     }
 }
 
-/// What makes a chain a chain, computed beside the stage from nothing but the blocks.
+/// Checks all chain invariants, computed independently from the blocks alone.
 fn assert_chain(blocks: &[Executed]) {
     let ExecutionStart { mut tree, head, .. } = start_after(&[]);
     let mut parent: (Header, B256) = (head.clone(), header_hash(&head));
@@ -167,8 +168,8 @@ fn the_halves_apart_make_the_same_blocks() {
     );
 }
 
-/// Rules S1 to S6: whatever is run before it is ordered, and in whatever order, the blocks are those of serial execution; and what was
-/// checked early is not checked again.
+/// Rules S1 to S6: with speculative runs in any order, the blocks equal those of serial execution.
+/// Transactions verified early are not verified again.
 #[test]
 fn what_runs_early_makes_the_same_blocks() {
     let vm = vm();
@@ -186,7 +187,8 @@ fn what_runs_early_makes_the_same_blocks() {
         let mut numbers = Numbers(seed ^ 0xea71);
         let mut sealed = Vec::new();
         for plan in plans(seed) {
-            // Some of it is seen, by another author or later than another part of it; some of what was seen is run in time.
+            // Some transactions are offered, with another author or in another order; some of those run in
+            // time.
             let mut seen: Vec<&OrderedTransaction> = plan.ordered.iter().filter(|_| numbers.below(4) != 0).collect();
             if numbers.below(4) == 0 {
                 seen.reverse();
@@ -212,7 +214,7 @@ fn what_runs_early_makes_the_same_blocks() {
     assert_eq!(checked_again, 0);
 }
 
-/// As a node does it: a thread each, a short queue between them.
+/// As in a node: one thread each, with a short queue between them.
 #[test]
 fn the_halves_on_two_threads_make_the_same_blocks() {
     let vm = vm();
@@ -231,8 +233,8 @@ fn the_halves_on_two_threads_make_the_same_blocks() {
     }
 }
 
-/// A node stops with blocks run, blocks sealed, and only some of those on disk. What it orders again, starting from the disk
-/// alone, makes the same blocks: nothing of a block that was not written is needed, and nothing is lost.
+/// A node stops with some blocks executed, some sealed, and only some on disk. Ordering the rest again, from
+/// the disk alone, makes the same blocks: unwritten blocks are not needed, and nothing is lost.
 #[test]
 fn a_crash_between_the_halves_loses_nothing() {
     let vm = vm();
@@ -255,7 +257,7 @@ fn a_crash_between_the_halves_loses_nothing() {
     }
 }
 
-/// As many blocks as it takes, one after the other and empty but for some.
+/// The given number of consecutive blocks, most of them empty.
 fn long_plans(blocks: u64) -> Vec<BlockPlan> {
     let mut plans = plans(7);
     for index in plans.len() as u64 + 1..=blocks {
@@ -273,7 +275,7 @@ fn long_plans(blocks: u64) -> Vec<BlockPlan> {
     plans
 }
 
-/// The hash of the header of `number`; 0 is the genesis.
+/// Hash of the header with this number; 0 is the genesis.
 fn hash_of(number: u64, blocks: &[Executed]) -> B256 {
     match number.checked_sub(1) {
         None => header_hash(&start_after(&[]).head),
@@ -281,14 +283,15 @@ fn hash_of(number: u64, blocks: &[Executed]) -> B256 {
     }
 }
 
-/// What is in the state after these blocks, by the number of the header that belongs there.
+/// Header hashes in the state after these blocks, by number.
 fn certified_in(blocks: &[Executed]) -> Vec<(u64, B256)> {
     let state = start_after(&blocks.iter().map(|block| block.committed.clone()).collect::<Vec<_>>()).state;
     let find = |number| state.latest().storage(&certified::ADDRESS, &certified::slot(number));
     (0..blocks.len() as u64 + 2).map(|number| (number, find(number))).filter(|(_, hash)| !hash.is_zero()).collect()
 }
 
-/// From the 64th block on, each ends by writing the hash of the header 64 below it; nothing else of it is written.
+/// From the 64th block on, each block ends by writing the hash of the header 64 below it, and writes nothing
+/// else there.
 #[test]
 fn blocks_name_the_headers_below_them_that_are_certified() {
     let vm = vm();
@@ -308,7 +311,7 @@ fn blocks_name_the_headers_below_them_that_are_certified() {
     }
 }
 
-/// The ring goes round: a hash makes room for the one so many above it. Blocks that change nothing, so that it does not take long.
+/// The ring wraps around: a hash replaces the one a window below it. The blocks are empty, to save time.
 #[test]
 fn a_hash_makes_room_after_a_window() {
     let vm = vm();
@@ -327,7 +330,7 @@ fn a_hash_makes_room_after_a_window() {
     assert_eq!(found, [(67, hashes[3]), (again + 64, hashes[again as usize])]);
 }
 
-/// However far the halves are apart, as long as it is less than the depth; and wherever the chain is taken up again.
+/// For any distance of the halves below the depth, and for any restart point.
 #[test]
 fn the_halves_apart_and_a_chain_taken_up_again_name_the_same_headers() {
     let vm = vm();

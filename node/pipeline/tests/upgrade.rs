@@ -1,4 +1,5 @@
-//! A chain that began under the first rules activates later ones at a height, with nodes restarted around it (decision 0018).
+//! A chain with the first rules activates later ones at a height, with nodes restarted around it (decision
+//! 0018).
 
 mod common;
 
@@ -7,7 +8,7 @@ use corniche_types::{Genesis, Height, Upgrade};
 
 const ACTIVATION: u64 = 4;
 
-/// A genesis of version 1, as it was before anybody thought of an upgrade.
+/// Genesis of version 1, without upgrades.
 fn first_rules() -> Genesis {
     Genesis { protocol_version: 1, ..genesis(1) }
 }
@@ -16,7 +17,7 @@ fn upgraded() -> Genesis {
     Genesis { upgrades: vec![Upgrade { height: ACTIVATION, protocol_version: 2 }], ..first_rules() }
 }
 
-/// One block for each transaction.
+/// Makes one block per transaction.
 fn make_blocks(validator: &mut Node, nonces: std::ops::Range<u64>) {
     nonces.for_each(|nonce| validator.submit(transfer(nonce)));
 }

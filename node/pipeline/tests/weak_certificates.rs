@@ -1,4 +1,5 @@
-//! A validator that lags follows blocks that f + 1 others executed, and nothing less; and never takes them for certified.
+//! A lagging validator follows blocks that f + 1 others executed, and no others; they never count as
+//! certified.
 
 mod common;
 
@@ -9,7 +10,7 @@ use corniche_types::{B256, Bytes, Certificate, Epoch, Genesis, Height, U256, Val
 
 const PATIENCE_MS: u64 = 1_000;
 
-/// Validator 0 of four executed these blocks, which nobody has certified; validator 1 executed none.
+/// Validator 0 of four executed these blocks, which are not certified; validator 1 executed none.
 fn apart(blocks: u64) -> (Node, Node) {
     apart_of(&genesis(4), blocks)
 }
@@ -33,7 +34,7 @@ fn hash(chain: &Node, height: u64) -> B256 {
     chain.disk.blocks[height as usize - 1].block.hash()
 }
 
-/// A true share of one of four validators on a block of the node's chain.
+/// Valid share of one of four validators for a block of the node's chain.
 fn share(chain: &Node, height: u64, validator: u16) -> Bytes {
     share_on(&genesis(4), hash(chain, height), height, validator)
 }
@@ -50,7 +51,7 @@ fn give(node: &mut Node, validator: u16, bytes: Bytes) {
     node.handle(Input::CertificateShare { from: ValidatorIndex(validator), bytes });
 }
 
-/// The request that a node has after it was patient.
+/// Request of a node after its timeout.
 fn asks(node: &mut Node) -> Option<(NodeKey, Request)> {
     node.wait(PATIENCE_MS - 1);
     assert_eq!(node.requests, [], "its engine may still bring it");
@@ -78,7 +79,7 @@ fn blocks_that_two_of_four_executed_are_followed_and_never_count_as_certified() 
     let signed: Vec<_> =
         behind.sent.iter().filter(|(_, message)| matches!(message, PeerMessage::CertificateShare(_))).collect();
     assert_eq!(signed.len(), 2 * 64, "it executed them, so it signs them");
-    // Two shares and its own are a quorum, of the last block alone.
+    // Two shares and its own are a quorum, but only for the last block.
     assert_eq!(behind.disk.certificates.keys().collect::<Vec<_>>(), [&Height(64)]);
     assert_eq!(behind.penalties, []);
 }
@@ -107,7 +108,8 @@ fn nothing_is_certified_until_a_quorum_signs() {
     assert_eq!(behind.pipeline.certified_height(), Height(64));
 }
 
-/// With six other validators f is 2 and a quorum 5: weak certificates of three, and the follower's own share, are too few.
+/// With seven validators f is 2 and a quorum is 5: weak certificates of three, with the follower's own share,
+/// are too few.
 #[test]
 fn a_block_that_was_followed_waits_for_a_quorum_of_its_own() {
     let genesis = genesis(7);
@@ -125,7 +127,7 @@ fn a_block_that_was_followed_waits_for_a_quorum_of_its_own() {
     behind.wait(10_000);
     assert_eq!(behind.pipeline.certified_height(), Height(0));
     assert!(behind.disk.certificates.is_empty() && certificates_sent(&behind) == 0);
-    // It goes no further than anybody else without a certificate.
+    // Like all others, it executes no further without a certificate.
     (80..90).for_each(|nonce| behind.submit(transfer(nonce)));
     assert_eq!(behind.disk.blocks.len() as u64, AHEAD_OF_CERTIFICATION);
     give(&mut behind, 4, sign(64, 4));
@@ -150,7 +152,7 @@ fn less_than_two_true_shares_of_one_block_make_nobody_follow() {
         [0, 2].into_iter().for_each(|validator| meet(&mut behind, validator));
         for (validator, bytes) in [0, 2].into_iter().zip(shares) {
             give(&mut behind, validator, bytes.clone());
-            // Twice by one validator is one.
+            // Two shares by one validator count as one.
             give(&mut behind, validator, bytes);
         }
         behind.wait(10 * PATIENCE_MS);
@@ -168,7 +170,7 @@ fn a_full_node_follows_certificates_alone() {
     [0, 2].into_iter().for_each(|validator| give(&mut full, validator, share(&ahead, 3, validator)));
     full.wait(10 * PATIENCE_MS);
     assert_eq!(full.requests, []);
-    // It has no use for blocks without a certificate, and nobody answers it with them who was not asked.
+    // It does not use blocks without a certificate, and ignores responses that it did not request.
     full.handle(Input::Response { from: key(0), response: Some(ahead.answer(executed(3))) });
     assert_eq!((full.executed_plans, full.penalties.len()), (0, 0));
 }
@@ -195,7 +197,7 @@ fn another_chain_than_the_signed_one_costs_its_sender_and_is_not_executed() {
     assert_eq!(behind.hashes(), ahead.hashes());
 }
 
-/// An honest validator signed another result: this node's is wrong.
+/// An honest validator signed another result, so this node's is wrong.
 #[test]
 fn another_result_than_the_signed_one_halts_and_appends_nothing() {
     let genesis = genesis(4);
@@ -212,7 +214,7 @@ fn another_result_than_the_signed_one_halts_and_appends_nothing() {
     assert!(broken.disk.blocks.is_empty() && broken.disk.certificates.is_empty());
 }
 
-/// The signers are gone before they have answered: the node orders again instead of waiting for them.
+/// The signers disconnect before they respond: the node orders again instead of waiting for them.
 #[test]
 fn without_a_signer_to_ask_the_engine_is_tried_again() {
     let (ahead, mut behind) = apart(3);
@@ -240,7 +242,7 @@ fn answers_are_small_and_end_at_the_requested_block() {
     assert_eq!(wire::decode::<Request>(&wire::encode(&request(1, 2, 3))), Ok(request(1, 2, 3)));
 }
 
-/// The longest stretch with large blocks: headers stand for those that do not fit.
+/// Maximum range with large blocks: blocks that do not fit are replaced by their headers.
 #[test]
 fn blocks_that_do_not_fit_come_with_the_next_requests() {
     let (mut ahead, mut behind) = apart(0);

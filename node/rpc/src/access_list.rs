@@ -1,4 +1,4 @@
-//! `eth_createAccessList`: what a call would have to declare beforehand.
+//! `eth_createAccessList`: finds the addresses and slots that a call should declare.
 
 use crate::call::{self, Prepared, Trial};
 use crate::node::{Node, still_there};
@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Reached = BTreeMap<Address, BTreeSet<B256>>;
 
-/// A declared key costs less gas, and gas may decide what else is reached. So many lists are tried until one holds all that a run with it
-/// reaches; the last one is answered in any case, with the gas that goes with it.
+/// Maximum number of runs. A declared key costs less gas, and the gas can change which keys the run reaches.
+/// So the search repeats until one list covers everything that a run with it reaches. The last list is
+/// returned in any case, with the gas it uses.
 const MAX_TRIES: usize = 8;
 
 pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcError> {
     let Prepared { vm, view, env, mut call } = call::prepare(node, trial)?;
-    // Sender, receiver and precompiles are warm anyway; declaring them costs gas for nothing.
+    // Sender, receiver and precompiles are warm anyway; declaring them only costs gas.
     let contract = || call.from.create(view.account(&call.from).unwrap_or_default().nonce);
     let warm = [call.from, call.to.unwrap_or_else(contract)];
     let is_warm = |address: &Address| warm.contains(address) || is_precompile(address);
@@ -29,7 +30,7 @@ pub(crate) fn create(node: &Node, trial: Trial) -> Result<AccessListResult, RpcE
     }
     for tried in 1.. {
         call.access_list = list.iter().map(|(address, slots)| (*address, slots.iter().copied().collect())).collect();
-        // No frame is looked at.
+        // The frames are not needed.
         let mut trace = Trace::new(TraceLimits { bytes: 0, top_only: true });
         let outcome = vm.trace_call(&*view, &env, &call, &mut trace);
         still_there(&*view)?;

@@ -1,5 +1,5 @@
-//! The answering of bodies: a request, or a batch of them in order, with what each costs taken from its limits. What a method answers is in
-//! [`crate::dispatch`].
+//! Processes request bodies: one request, or a batch in order. Charges each request to the client's limits.
+//! The handlers are in [`crate::dispatch`].
 
 use crate::budget::Loan;
 use crate::jsonrpc::{Body, Call, Json, Message, write_response};
@@ -13,22 +13,22 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a body is answered with.
+/// Response to one body.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
-    /// Empty: the client wants no answer.
+    /// Empty if the client expects no response.
     pub text: String,
-    /// Subscriptions made by it. They start when the client has been told their names.
+    /// Subscriptions that this body created. They start once the client has received their ids.
     pub subscribed: Vec<U128>,
-    /// To be kept until the text is sent.
+    /// Held until the text is sent.
     pub reserved: Loan,
 }
 
-/// Where a request came from: subscriptions need a WebSocket.
+/// Connection and client of a request. Subscriptions need a WebSocket, i.e. a `session`.
 pub(crate) struct Caller<'a> {
     pub node: &'a Arc<Node>,
     pub session: Option<&'a Session>,
-    /// Takes its turn among others.
+    /// Rate limits and turns count per client.
     pub client: &'a Client,
     pub subscribed: Vec<U128>,
     reserved: Loan,
@@ -39,7 +39,7 @@ pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, client: 
     let mut caller = Caller { node, session, client, subscribed: Vec::new(), reserved: Loan::default() };
     let mut text = String::new();
     match Body::parse(bytes, node.config.max_batch) {
-        // Reading it was work too.
+        // Parsing a bad body is work too, so it counts as a request.
         Body::Refused(error) => caller.refuse(&mut text, node.rates.take(client, Instant::now()).err().unwrap_or(error)),
         Body::Single(message) => caller.answer_one(&mut text, message).await,
         Body::Batch(elements) => caller.answer_batch(&mut text, &elements).await,
@@ -47,10 +47,10 @@ pub(crate) async fn answer(node: &Arc<Node>, session: Option<&Session>, client: 
     Reply { text, subscribed: caller.subscribed, reserved: caller.reserved }
 }
 
-/// Most transactions of one batch that wait for admission's answer at a time.
+/// Maximum number of transactions of one batch that wait for admission at the same time.
 const SUBMITTED_TOGETHER: usize = 16;
 
-/// The transactions that a batch begins with, as many as may wait together.
+/// Leading transactions of a batch, at most [`SUBMITTED_TOGETHER`].
 fn submissions<'a>(node: &Node, elements: &[&'a RawValue]) -> Vec<Call<'a>> {
     let mut calls = Vec::new();
     for element in elements.iter().take(SUBMITTED_TOGETHER) {
@@ -62,13 +62,17 @@ fn submissions<'a>(node: &Node, elements: &[&'a RawValue]) -> Vec<Call<'a>> {
     calls
 }
 
-/// The method of that name, if this node answers it.
+/// Looks up a method by name.
+///
+/// # Errors
+///
+/// Unknown methods, and methods of namespaces that this node does not serve.
 fn served(node: &Node, name: &str) -> Result<Method, RpcError> {
     let method = Method::from_name(name).ok_or_else(|| RpcError::method_not_found(name))?;
     if node.config.namespaces.serves(method) { Ok(method) } else { Err(RpcError::not_served(method)) }
 }
 
-/// Adds what an element is answered, if anything, to a batch's answers.
+/// Appends the response to one element, if any, to the responses of its batch.
 fn append_element(out: &mut String, one: &str) {
     if !one.is_empty() {
         out.push(if out.is_empty() { '[' } else { ',' });
@@ -77,8 +81,9 @@ fn append_element(out: &mut String, one: &str) {
 }
 
 impl Caller<'_> {
-    /// Elements are answered in order, one after the other, so that a batch takes one place among the bounded jobs. Only
-    /// transactions go to admission a few at a time, in order: waiting for its word on each would wake two threads for each.
+    /// Processes the elements one after the other, so that a batch takes only one of the bounded jobs.
+    /// Transactions are the exception: a few are submitted together, in order. Waiting for each alone would
+    /// wake two threads per transaction.
     async fn answer_batch(&mut self, out: &mut String, elements: &[&RawValue]) {
         let mut rest = elements;
         while let Some((element, others)) = rest.split_first() {
@@ -93,7 +98,7 @@ impl Caller<'_> {
             let mut one = String::new();
             match room {
                 Ok(()) => self.answer_one(&mut one, Message::parse(element.get())).await,
-                // What is left is not worked on any more.
+                // The remaining elements are not processed.
                 Err(error) => self.decline(&mut one, Message::parse(element.get()), error),
             }
             append_element(out, &one);
@@ -103,7 +108,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Each is polled in its turn, so that the transactions reach admission in the order of the batch.
+    /// `join_all` polls in order, so the transactions reach admission in the order of the batch.
     async fn submit_together(&mut self, out: &mut String, calls: &[Call<'_>]) {
         let (node, client) = (self.node, self.client);
         let submit_one = async |call: &Call<'_>| match node.rates.take(client, Instant::now()) {
@@ -118,7 +123,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Whether another element may be answered when the answer has `written` bytes already.
+    /// Checks the size and memory limits before the next element; the batch's response has `written` bytes so
+    /// far.
     fn room_for_more(&mut self, written: usize) -> Result<(), RpcError> {
         if written > self.node.config.max_response_bytes {
             return Err(Reason::ResponseTooLarge.error());
@@ -158,7 +164,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Answers a message that is not worked on.
+    /// Responds with `error` to a message that is not processed.
     fn decline(&self, out: &mut String, message: Message<'_>, error: RpcError) {
         match message {
             Message::Notification => {}
@@ -170,7 +176,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Answers what cannot be answered by name and id.
+    /// Responds with `error` and a null id.
     fn refuse(&self, out: &mut String, error: RpcError) {
         self.node.metrics.refused(&error);
         write_response(out, "null", &Err(error));

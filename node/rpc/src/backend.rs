@@ -1,7 +1,8 @@
-//! What the RPC server needs from the node behind it.
+//! Interface between the RPC server and the node behind it.
 //!
-//! The server owns nothing: every answer is read through [`Backend`] at the moment it is asked for. Implementations answer
-//! from memory or from local disk, never wait for the network, and may be called from many threads at once.
+//! The server stores no chain data: it reads every response through [`Backend`] at the time of the request.
+//! Implementations read memory or local disk, never wait for the network, and may be called from many threads
+//! at once.
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
 use corniche_api::{Execution, Peers, Reason, RpcError, Statistics, TransactionStatus, TransactionTimes, Validators};
@@ -16,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::sync::{broadcast, watch};
 
-/// Keys that a block wrote.
+/// Keys written by a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     pub accounts: Vec<Address>,
@@ -29,161 +30,169 @@ impl From<&Changes> for Changed {
     }
 }
 
-/// A node, as far as its clients are concerned. Object-safe; the server holds it as `Arc<dyn Backend>`.
+/// The node as its clients see it. Object-safe; the server holds it as `Arc<dyn Backend>`.
 ///
-/// Heights 0 to [`Self::head`] exist, without gaps, and nothing about a block ever changes: there are no reorganisations. A
-/// development chain may go back ([`ChainEvent::Reverted`]), and then on with other blocks.
+/// Heights 0 to [`Self::head`] exist without gaps. Blocks never change: there are no reorganisations. Only a
+/// development chain may revert ([`ChainEvent::Reverted`]) and then continue with other blocks.
 pub trait Backend: Send + Sync + 'static {
     fn chain_id(&self) -> u64;
 
-    /// The rules that the block at `height` is executed under.
+    /// Protocol rules under which the block at `height` is executed.
     fn rules(&self, height: Height) -> &'static ProtocolRules;
 
-    /// For instance `corniche/v0.1.0/linux-x86_64/rust1.95`: answered by `web3_clientVersion`.
+    /// Response to `web3_clientVersion`, for instance `corniche/v0.1.0/linux-x86_64/rust1.95`.
     fn client_version(&self) -> String;
 
-    /// The newest durable block: what clients call `latest`.
+    /// Newest durable block: `latest` for clients.
     fn head(&self) -> Height;
 
-    /// The newest certified block: `safe` and `finalized`. At most [`Self::head`].
+    /// Newest certified block: `safe` and `finalized`. At most [`Self::head`].
     fn finalized(&self) -> Height;
 
     /// The block at `height`; `None` above the head.
     fn block(&self, height: Height) -> Option<Arc<ChainBlock>>;
 
-    /// The logs bloom of the block at `height`, for scanning many blocks; override it where that is cheaper than the block.
+    /// Logs bloom of the block at `height`, for scanning many blocks. Override it where reading the bloom is
+    /// cheaper than reading the block.
     fn logs_bloom(&self, height: Height) -> Option<Bloom> {
         self.block(height).map(|block| block.header.logs_bloom)
     }
 
-    /// Unix seconds of the block at `height`; override it where that is cheaper than the block.
+    /// Unix seconds of the block at `height`. Override it where that is cheaper than reading the block.
     fn timestamp(&self, height: Height) -> Option<u64> {
         self.block(height).map(|block| block.header.timestamp)
     }
 
     fn height_of(&self, block_hash: &B256) -> Option<Height>;
 
-    /// Block and position within it of an executed transaction.
+    /// Height of the block of an executed transaction, and the position in that block.
     fn transaction(&self, hash: &B256) -> Option<(Height, u32)>;
 
-    /// The state after the block at `height`; `None` when it is not kept any more. The head's is always there.
+    /// State after the block at `height`; `None` once it is pruned. The state of the head always exists.
     fn state(&self, height: Height) -> Option<Arc<dyn StateView>>;
 
-    /// The same where [`Self::state`] has none, from disk: who reads it asks afterwards whether it was
-    /// [`interrupted`](StateView::interrupted).
+    /// Like [`Self::state`], but from disk, for heights where that returns `None`. After reading, the caller
+    /// must check whether the view was [`interrupted`](StateView::interrupted).
     fn old_state(&self, _height: Height) -> Option<Arc<dyn StateView>> {
         None
     }
 
-    /// The tree whose root stands in headers, for proofs; it may stand at a height above [`Self::head`]. `None`: there are no proofs.
+    /// State tree whose root is in the headers, for proofs. Its height may be above [`Self::head`]. `None`:
+    /// this node makes no proofs.
     fn tree(&self) -> Option<SharedTree> {
         None
     }
 
-    /// What the block at `height` wrote; asked for only where there is a tree.
+    /// Keys written by the block at `height`. Called only if there is a tree.
     fn changed(&self, _height: Height) -> Option<Changed> {
         None
     }
 
-    /// Hands signed bytes to admission. The error is what the client is told: see [`corniche_api::Reason`].
+    /// Submits signed bytes to admission. The error goes to the client: see [`corniche_api::Reason`].
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>>;
 
-    /// Where the tips of a validator's transactions go; `None` for one that the committee does not have.
+    /// Address that receives the tips of a validator's transactions; `None` if the validator is not in the
+    /// committee.
     fn fee_address(&self, validator: ValidatorIndex) -> Option<Address>;
 
-    /// A transaction waiting in the pool.
+    /// Transaction in the pool.
     fn pool_transaction(&self, hash: &B256) -> Option<VerifiedTransaction>;
 
-    /// What waits in the pool, of one sender or of all, by sender and then by nonce.
+    /// Transactions in the pool, of one sender or of all, sorted by sender and nonce.
     fn pool(&self, sender: Option<&Address>) -> Vec<VerifiedTransaction>;
 
-    /// The nonce a wallet should use next, with the pool counted in.
+    /// Next nonce for a wallet to use, with the pooled transactions counted.
     fn pending_nonce(&self, address: &Address) -> u64;
 
-    /// Wei per gas in the next block.
+    /// Base fee of the next block, in wei per gas.
     fn next_base_fee(&self) -> u64;
 
-    /// For calls and estimates.
+    /// Virtual machine for calls and estimates.
     fn vm(&self) -> &Vm;
 
-    /// News from now on. Every height is announced or followed by one that is: a receiver that lags reads the blocks it
-    /// missed by height.
+    /// Subscribes to events from now on. Heights may be skipped, but a later height always follows. A
+    /// receiver that lags reads the missed blocks by height.
     fn subscribe(&self) -> broadcast::Receiver<ChainEvent>;
 
     fn peer_count(&self) -> usize;
 
-    /// The node itself and the peers it has links with, as far as strangers may know.
+    /// This node and the peers it has links with, restricted to public information.
     fn peers(&self) -> Peers;
 
-    /// `None` when the node is at the head of the chain as far as it knows.
+    /// `None` if the node is at the head of the chain, to its knowledge.
     fn syncing(&self) -> Option<SyncProgress>;
 
-    /// The certificate of the lowest certified block at or above `height`: it covers the block at `height` too.
+    /// Certificate of the lowest certified block at or above `height`; it covers the block at `height` too.
     fn certificate(&self, height: Height) -> Option<Certificate>;
 
-    /// Where a transaction stands; `None` when nothing is known of it.
+    /// Status of a transaction; `None` if it is unknown.
     fn status(&self, hash: &B256) -> Option<TransactionStatus>;
 
-    /// When a transaction entered this node's pool, and when it left it unexecuted; what is known of it. An executed one is asked for
-    /// too, and may be remembered for a while.
+    /// Times at which a transaction entered this node's pool and left it unexecuted, as far as known. Also
+    /// called for executed transactions, whose times may be kept for a while.
     fn pool_times(&self, _hash: &B256) -> TransactionTimes {
         TransactionTimes::default()
     }
 
-    /// Who orders and signs.
+    /// Current validators.
     fn validators(&self) -> Validators;
 
-    /// What execution did since the node started.
+    /// Execution statistics since the node started.
     fn statistics(&self) -> Statistics;
 
-    /// What running the block at `height` took; `None` when that is not kept any more.
+    /// Cost of executing the block at `height`; `None` once it is dropped.
     fn execution(&self, _height: Height) -> Option<Execution> {
         None
     }
 
-    /// What only a development chain takes; `None` elsewhere.
+    /// Development commands; `None` on all other chains.
     fn dev(&self) -> Option<&dyn DevChain> {
         None
     }
 
-    /// The newest round of which [`Self::dag_events`] knows something. The error is what the client is told: a node that
-    /// orders nothing has no DAG.
+    /// Newest round that [`Self::dag_events`] covers.
+    ///
+    /// # Errors
+    ///
+    /// A node that takes no part in ordering has no DAG. The error goes to the client.
     fn dag_newest_round(&self) -> Result<u64, RpcError> {
         Err(Reason::DagNotAvailable.error())
     }
 
-    /// Changes whenever [`Self::dag_events`] has more to tell, of whatever round. Listened to only where [`Self::dag_newest_round`] answers.
+    /// Changes whenever [`Self::dag_events`] has more events, of any round. Used only where
+    /// [`Self::dag_newest_round`] succeeds.
     fn dag_growth(&self) -> watch::Receiver<()> {
         watch::channel(()).1
     }
 
-    /// What the engine did in these rounds, at most `max` events.
+    /// Consensus events of these rounds, at most `max`.
     fn dag_events(&self, _rounds: RangeInclusive<u64>, _max: usize) -> Result<DagEvents, RpcError> {
         Err(Reason::DagNotAvailable.error())
     }
 }
 
-/// A development chain: it is told more than transactions, and holds keys.
+/// Development chain: accepts further commands and holds keys.
 pub trait DevChain: Send + Sync {
-    /// Of the accounts whose transactions it signs.
+    /// Keys of the accounts whose transactions it signs.
     fn keys(&self) -> Vec<EthereumKey>;
 
-    /// Names this chain since it began, in this process: another after a restart or [`DevOrder::Reset`].
+    /// Id of this chain in this process. It changes with a restart and with [`DevOrder::Reset`].
     fn instance(&self) -> B256;
 
-    /// Whether transactions make blocks by themselves.
+    /// True if every transaction produces a block immediately.
     fn automine(&self) -> bool;
 
-    /// Told what contracts said in a run, by whom and in order: a transaction, by its hash, or a method that leaves nothing behind. Printing it
-    /// must not wait for anybody.
+    /// Prints what contracts logged to the console in a run, with their addresses, in order. The run is a
+    /// transaction hash or a method that changes no state. Must not block.
     fn said(&self, _run: &dyn Display, _lines: &[(Address, &str)]) {}
 
-    /// Does it, and answers when what it comes to can be read. The number is a snapshot's name, seconds, a time, or whether (1)
-    /// there was such a snapshot or such a transaction; otherwise 0.
+    /// Applies the command; returns once its effect is visible. The number is a snapshot id, seconds or a
+    /// time. For commands that look for a snapshot or transaction it is 1 if found, else 0. All others return
+    /// 0.
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>>;
 }
 
-/// What a development chain is told.
+/// Command for a development chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DevOrder {
     Mine {
@@ -197,11 +206,11 @@ pub enum DevOrder {
     Next {
         timestamp: u64,
     },
-    /// Of the next block.
+    /// Base fee of the next block.
     BaseFee {
         wei: u64,
     },
-    /// The same.
+    /// Randomness of the next block.
     Randomness(B256),
     Drop(DropOrder),
     Automine(bool),
@@ -212,11 +221,11 @@ pub enum DevOrder {
     Revert {
         id: u64,
     },
-    /// Back to the genesis, as after a start.
+    /// Goes back to the genesis, as after a start.
     Reset,
 }
 
-/// What is to leave the pool.
+/// Transactions to drop from the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropOrder {
     One(B256),
@@ -224,7 +233,7 @@ pub enum DropOrder {
     All,
 }
 
-/// How an account should be.
+/// New value for a part of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccountChange {
     Balance(Address, U256),
@@ -236,16 +245,15 @@ pub enum AccountChange {
 /// Part of an engine's trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DagEvents {
-    /// In the order in which they happened, each with the time by the node's clock. After a restart the engine may have said
-    /// some of them again.
+    /// Events in the order in which they happened, with the time of the node's clock. A restarted engine may
+    /// repeat some of them.
     pub events: Vec<(TimestampMs, TraceEvent)>,
-    /// There are more than were asked for.
+    /// True if there are more events than requested.
     pub more: bool,
-    /// Events of any round that were let go since the node started.
+    /// Number of events, of any round, dropped since the node started.
     pub dropped: u64,
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChainEvent {
     /// A block is durable.
@@ -254,20 +262,20 @@ pub enum ChainEvent {
     Pending(B256),
     /// A block, and with it all before it, is certified.
     Finalized(Height),
-    /// A development chain went back.
+    /// A development chain reverted some blocks.
     Reverted(Arc<Reverted>),
 }
 
-/// Blocks that are not part of the chain any more.
+/// Blocks that are no longer part of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reverted {
-    /// The newest block that is left.
+    /// Newest block that remains.
     pub to: Height,
-    /// Ascending.
+    /// Ascending by height.
     pub removed: Vec<Arc<ChainBlock>>,
 }
 
-/// Where catching up began, is, and leads.
+/// Progress of catching up: start, current height and target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncProgress {
     pub starting: Height,
@@ -275,22 +283,23 @@ pub struct SyncProgress {
     pub highest: Height,
 }
 
-/// A block as clients see it. Transactions stay encoded until somebody asks for them in full: hashes and senders are in
-/// the receipts.
+/// Block as clients see it. Transactions stay encoded until a client asks for them in full; the receipts
+/// contain hashes and senders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainBlock {
     pub header: Header,
     pub hash: B256,
-    /// `None` for the genesis block, which nobody ordered.
+    /// `None` for the genesis block, which was not ordered.
     pub ordering: Option<OrderingRecord>,
-    /// The executed transactions in order: EIP-2718 bytes.
+    /// Executed transactions in order, as EIP-2718 bytes.
     pub transactions: Vec<Bytes>,
     /// One per transaction.
     pub receipts: Vec<Receipt>,
 }
 
 impl ChainBlock {
-    /// A stored block with its receipts, one per executed transaction. `hash` is the header's.
+    /// Builds it from a stored block and its receipts, one per executed transaction. `hash` is the hash of
+    /// the header.
     pub fn new(block: &Block, hash: B256, receipts: Vec<Receipt>) -> Self {
         let transactions: Vec<Bytes> = block.executed().map(|executed| executed.raw.clone()).collect();
         debug_assert_eq!(transactions.len(), receipts.len(), "one receipt per executed transaction");
@@ -308,8 +317,8 @@ impl ChainBlock {
         Height(self.header.number)
     }
 
-    /// Bytes of the block in Ethereum's encoding: RLP([header, transactions, uncles]), in which typed transactions stand as byte
-    /// strings and legacy ones as lists.
+    /// Size of the block in Ethereum's encoding, in bytes: RLP([header, transactions, uncles]). Typed
+    /// transactions are byte strings in the list, legacy ones are lists.
     pub fn size(&self) -> u64 {
         use alloy_rlp::{Encodable, length_of_length};
         let list = |payload: usize| payload + length_of_length(payload);
@@ -321,7 +330,7 @@ impl ChainBlock {
         list(self.header.length() + body + list(0)) as u64
     }
 
-    /// The time that was agreed on with its order; the genesis block's is what its header says.
+    /// Time that consensus agreed on together with the order. For the genesis block: the time of its header.
     pub fn time(&self) -> TimestampMs {
         self.ordering.as_ref().map_or(TimestampMs(self.header.timestamp * 1000), |ordering| ordering.time)
     }

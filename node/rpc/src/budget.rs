@@ -1,5 +1,5 @@
-//! What all clients share: bytes of bodies being read and of answers being fetched, places for WebSockets, filters, waiting requests. One
-//! address has at most a quarter of each, so that nobody can use up what others need.
+//! Budgets that all clients share: bytes of request bodies and responses, WebSockets, filters, waiting
+//! requests. One address may use at most a quarter of each, so that it cannot starve the others.
 
 use corniche_api::{Reason, RpcError};
 use corniche_origin::{Origin, Site};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Of this many parts one address may have one.
+/// One address may use 1/`PARTS` of a budget.
 const PARTS: usize = 4;
 
-/// A number of units, lent out and given back. Cheap to clone.
+/// Number of units that can be reserved and given back. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Shared>);
 
@@ -18,23 +18,24 @@ pub(crate) struct Budget(Arc<Shared>);
 struct Shared {
     most: usize,
     most_of_one: usize,
-    /// Whether this machine itself may have everything. Behind a proxy on the same machine it would be everyone together.
+    /// True if loopback clients may use the whole budget. Keep it false behind a proxy on the same machine:
+    /// there all clients come from loopback.
     spare_loopback: bool,
-    /// What a client is told when nothing is left, and when nothing of its own share is.
+    /// Errors for a budget that is used up, and for a used-up share of one client.
     none_left: RpcError,
     share_used: RpcError,
     lent: Mutex<Lent>,
     given_back: Notify,
 }
 
-/// Clients with nothing have no entry, so there are at most as many as units.
+/// Clients without a reservation have no entry, so there are at most as many entries as units.
 #[derive(Debug, Default)]
 struct Lent {
     all: usize,
     of: BTreeMap<Site, usize>,
 }
 
-/// Units lent; dropping gives them back.
+/// Reserved units; dropping it gives them back.
 #[derive(Debug, Default)]
 pub(crate) struct Loan(Option<Lease>);
 
@@ -45,18 +46,18 @@ struct Lease {
     units: usize,
 }
 
-/// What a budget is of.
+/// Resource that a budget limits.
 pub(crate) struct Kind {
-    /// Why it refuses.
+    /// Reason of its refusals.
     pub reason: Reason,
-    /// In the plural.
+    /// Name of the unit, in the plural.
     pub units: &'static str,
-    /// What a client may need at a time, whatever its share.
+    /// Largest single reservation; allowed even above the client's share.
     pub largest: usize,
 }
 
 impl Kind {
-    /// Things of which a request takes one.
+    /// Resource of which each request takes one unit.
     pub const fn places(reason: Reason, units: &'static str) -> Self {
         Self { reason, units, largest: 1 }
     }
@@ -72,7 +73,11 @@ impl Budget {
         Self(Arc::new(Shared { most, most_of_one, spare_loopback, none_left, share_used, lent, given_back }))
     }
 
-    /// Refuses when not that much is left, of all or of what one address may have.
+    /// Reserves units.
+    ///
+    /// # Errors
+    ///
+    /// Too few units are left, in all or of this client's share.
     pub fn lend(&self, origin: Origin, units: usize) -> Result<Loan, RpcError> {
         let Shared { most, most_of_one, spare_loopback, .. } = *self.0;
         let most_of_one = if spare_loopback && origin.is_loopback() { most } else { most_of_one };
@@ -93,10 +98,10 @@ impl Budget {
         Ok(Loan(Some(Lease { budget: self.clone(), site, units })))
     }
 
-    /// Waits until that much is left. Who asks for more than it may ever have waits for ever.
+    /// Waits until the units can be reserved. Waits forever if the client may never have that many.
     pub async fn lend_soon(&self, origin: Origin, units: usize) -> Loan {
         loop {
-            // Listens before it looks: what is given back in between is not missed.
+            // Registers before it checks, so that it misses no return in between.
             let given_back = self.0.given_back.notified();
             tokio::pin!(given_back);
             given_back.as_mut().enable();
@@ -108,7 +113,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lent> {
-        // Every critical section leaves the numbers whole.
+        // Every critical section leaves the counters consistent.
         self.0.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +123,7 @@ impl Loan {
         self.0.as_ref().map_or(0, |lease| lease.units)
     }
 
-    /// Both, of one budget and one client.
+    /// Merges two reservations of one budget and one client.
     pub fn join(&mut self, mut other: Self) {
         match (&mut self.0, other.0.take()) {
             (Some(mine), Some(mut more)) => {
@@ -131,7 +136,8 @@ impl Loan {
     }
 }
 
-/// Bytes as they arrive, in memory that is lent as they do: who announces much and sends nothing has nothing.
+/// Bytes of a body as they arrive. Memory is reserved as they arrive, so a client that announces much and
+/// sends nothing reserves nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub bytes: Vec<u8>,
@@ -139,13 +145,12 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Bytes that may be added.
+    /// Bytes that fit into the current reservation.
     pub fn room(&self) -> usize {
         self.held.units().saturating_sub(self.bytes.len())
     }
 
-    /// Sees that so many bytes more have room. When that takes more memory, it takes twice as much as before, but no more than for `most`
-    /// bytes in all.
+    /// Makes room for `more` bytes. If the reservation has to grow, it doubles, up to `most` bytes in all.
     pub fn make_room(&mut self, more: usize, most: usize, budget: &Budget, origin: Origin) -> Result<(), RpcError> {
         if more <= self.room() {
             return Ok(());
@@ -208,7 +213,7 @@ mod tests {
         let held: Vec<_> = (0..4).map(|_| budget.lend(greedy, 1).unwrap()).collect();
         assert_eq!(budget.lend(greedy, 1).unwrap_err().message, "server busy: 4 things for one address");
         assert!(budget.lend(origin("127.0.0.1"), 5).is_err(), "this machine is one address too, unless it is spared");
-        // An IPv6 address is its network: 65,536 networks of a client's own are one client.
+        // IPv6 clients count by network prefix: the 65,536 networks of one client share one limit.
         let six: Vec<_> = (0..9).map(|number| budget.lend(origin(&format!("2001:db8:0:{number}::1")), 1)).collect();
         assert_eq!(six.iter().filter(|loan| loan.is_ok()).count(), 4);
         let other = budget.lend(origin("192.0.2.2"), 4).unwrap();

@@ -1,4 +1,4 @@
-//! `eth_call` and `eth_estimateGas`: from a client's request to a run of the virtual machine.
+//! `eth_call` and `eth_estimateGas`: turns a client's request into a run of the virtual machine.
 
 use crate::backend::ChainBlock;
 use crate::console;
@@ -14,7 +14,7 @@ use corniche_types::Height;
 use corniche_vm::{BlockEnv, Call, CallOutcome, End, Vm};
 use std::sync::Arc;
 
-/// What a client asks to try out.
+/// Call requested by a client, with its overrides.
 pub(crate) struct Trial {
     pub request: TransactionRequest,
     pub block: BlockId,
@@ -22,7 +22,7 @@ pub(crate) struct Trial {
     pub block_overrides: Option<BlockOverrides>,
 }
 
-/// `eth_call`: what the call returns.
+/// `eth_call`: returns the output of the call.
 pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
     let prepared = prepare(node, trial)?;
     let outcome = prepared.vm.call(&*prepared.view, &prepared.env, &prepared.call);
@@ -34,21 +34,21 @@ pub(crate) fn call(node: &Node, trial: Trial) -> Result<Bytes, RpcError> {
     }
 }
 
-/// `eth_estimateGas`: a gas limit with which the call succeeds.
+/// `eth_estimateGas`: returns a gas limit with which the call succeeds.
 pub(crate) fn estimate(node: &Node, trial: Trial) -> Result<u64, RpcError> {
     let prepared = prepare(node, trial)?;
     let estimated = prepared.vm.estimate_gas(&*prepared.view, &prepared.env, &prepared.call);
     still_there(&*prepared.view)?;
     estimated.map_err(|none| {
-        // What succeeds is sent, and says it then.
+        // A call that succeeds is sent later, and its console output is printed then.
         console::tell_call(node, "eth_estimateGas", &prepared);
         failure(*none.outcome, none.allowance, true)
     })
 }
 
-/// What the virtual machine runs.
+/// Call that is ready to run.
 pub(crate) struct Prepared {
-    /// Knows the code that is supposed.
+    /// Contains the overridden code.
     pub vm: Vm,
     pub view: Arc<dyn StateView>,
     pub env: BlockEnv,
@@ -69,7 +69,7 @@ pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
     }
     let mut call = to_call(node, trial.request, env.base_fee)?;
     if call.max_gas_price == 0 && trial.block_overrides.is_none_or(|supposed| supposed.base_fee.is_none()) {
-        // As geth has it: whoever pays nothing for gas runs where gas costs nothing. Who supposes a base fee reads that.
+        // As in geth: without a gas price the base fee reads as 0, unless the client overrides it.
         env.base_fee = 0;
     }
     let (mut vm, mut gas) = (node.backend.vm().clone(), node.config.call_gas_cap);
@@ -81,7 +81,7 @@ pub(crate) fn prepare(node: &Node, trial: Trial) -> Result<Prepared, RpcError> {
     Ok(Prepared { vm, view, env, call })
 }
 
-/// The block as its transactions saw it.
+/// Block environment as the block's transactions saw it.
 pub(crate) fn environment(node: &Node, block: &ChainBlock) -> BlockEnv {
     let header = &block.header;
     BlockEnv {
@@ -134,8 +134,8 @@ pub(crate) fn to_call(node: &Node, request: TransactionRequest, base_fee: u64) -
     })
 }
 
-/// Wei that a gas costs the sender, and the most that it names; 0, which needs no balance, when it names nothing. Whoever names something
-/// has to be able to be in the block, as with geth.
+/// Returns what the sender pays and its maximum fee, in wei per gas. Both are 0 if the request has no price;
+/// then the sender needs no balance. As in geth, a given price must be high enough for the block.
 fn gas_prices(request: &TransactionRequest, base_fee: u64) -> Result<(u128, u128), RpcError> {
     let (most, tip) = match (request.gas_price, request.max_fee_per_gas, request.max_priority_fee_per_gas) {
         (None, most, tip) => (most.unwrap_or_default(), tip.unwrap_or_default()),
@@ -156,7 +156,7 @@ fn gas_prices(request: &TransactionRequest, base_fee: u64) -> Result<(u128, u128
     Ok((tip.saturating_add(base_fee.into()).min(most), most))
 }
 
-/// How a failed run is told. Only a revert by the contract itself has code 3 and data.
+/// Converts a failed run to an error. Only a revert by the contract itself gets code 3 and data.
 pub(crate) fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcError {
     match outcome.end {
         End::Revert => RpcError::reverted(outcome.output.clone(), revert_reason(&outcome.output).as_deref()),
@@ -165,7 +165,7 @@ pub(crate) fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcEr
         }
         End::OutOfGas => Reason::OutOfGas.with(format!("gas limit {gas}")),
         End::Invalid(reason) => Reason::from(reason).error(),
-        // Its time is over, which whoever is told knows already.
+        // The request timed out; its handler reports that already.
         End::Fault(fault) if fault.is_interruption() => Reason::ExecutionAborted.error(),
         End::Fault(fault) => {
             tracing::error!(%fault, "a call met a fault of this node");
@@ -175,7 +175,7 @@ pub(crate) fn failure(outcome: CallOutcome, gas: u64, estimating: bool) -> RpcEr
     }
 }
 
-/// The text in revert data of the form Error(string).
+/// Decodes the text of revert data of the form `Error(string)`.
 pub(crate) fn revert_reason(data: &[u8]) -> Option<String> {
     let body = data.strip_prefix(&[0x08, 0xc3, 0x79, 0xa0])?;
     let word = |at: usize| -> Option<usize> {

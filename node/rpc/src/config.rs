@@ -1,104 +1,113 @@
-//! The server's limits. None of them affects results of the chain; each bounds what clients can cost the node.
+//! Limits of the server. They do not affect the chain; each bounds the cost that clients can cause.
 
 use crate::faucet::FaucetConfig;
 use corniche_api::Namespaces;
 use corniche_origin::Proxy;
 use std::time::Duration;
 
-/// How much the server does for its clients.
+/// Limits of the server; the defaults are in `default`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcConfig {
-    /// Methods of others are answered as unknown ones are, and with how to switch them on.
+    /// Methods of other namespaces get "method not found", with a hint how to enable them.
     pub namespaces: Namespaces,
-    /// What `/faucet` gives; `None`: there is none.
+    /// Settings of `/faucet`; `None` disables it.
     pub faucet: Option<FaucetConfig>,
-    /// Open connections, WebSockets included; further ones are closed at once.
+    /// Maximum number of open connections, WebSockets included; further ones are closed at once. Default
+    /// 1,024.
     pub max_connections: usize,
-    /// Open connections from one address that is no trusted proxy's.
+    /// Maximum number of open connections per address, trusted proxies excepted. Default 1,024.
     pub max_connections_per_address: usize,
-    /// Requests per second from one address, elements of batches counted; `None`: any number. A few seconds of them may come at once.
+    /// Requests per second and address; each element of a batch counts. `None` (default): unlimited. Bursts
+    /// of a few seconds' worth are allowed.
     pub requests_per_second: Option<u32>,
-    /// Requests per second of one connection, likewise; they count for its address too.
+    /// Requests per second and connection, with the same bursts; they count for the address too. `None`
+    /// (default): unlimited.
     pub requests_per_second_per_connection: Option<u32>,
-    /// Whether loopback clients have no rate limit and no bound on their share of what all clients share. Clients behind trusted
-    /// proxies are not loopback clients, wherever the proxy is.
+    /// True if loopback clients have no rate limit and no limit on their share of the budgets. Clients behind
+    /// trusted proxies are not loopback clients, wherever the proxy runs. Default false.
     pub spare_loopback: bool,
     /// Proxies whose `X-Forwarded-For` names the client.
     pub trusted_proxies: Vec<Proxy>,
-    /// Names by which requests may call this node, beside addresses: a page whose own name leads here, made to read what it may not, calls
-    /// by another. `None`: any.
+    /// Host names that requests may use for this node; IP addresses are always allowed. Prevents DNS
+    /// rebinding, where a web page's own name resolves to this node. `None`: any name. Default `localhost`.
     pub hosts: Option<Vec<String>>,
-    /// Open WebSockets. One address may have a quarter of this, of the bytes in flight, of the filters and of the awaited receipts.
+    /// Maximum number of open WebSockets, default 256. One address may use a quarter of it, and a quarter of
+    /// the bytes in flight, the filters and the awaited receipts.
     pub max_websockets: usize,
-    /// A connection on which nothing moves in either direction for this long is closed. WebSockets are pinged well before.
+    /// A connection without traffic in either direction is closed after this time, default 90 s. WebSockets
+    /// are pinged earlier.
     pub idle_timeout: Duration,
-    /// From the head of an HTTP request to the last byte of its body.
+    /// Time from the head of an HTTP request to the last byte of its body, default 20 s.
     pub body_timeout: Duration,
-    /// Bytes of one request body or WebSocket message.
+    /// Size of one request body or WebSocket message, in bytes. Default 2 MiB.
     pub max_request_bytes: usize,
-    /// Bytes of all request bodies that are being read or answered.
+    /// Total bytes of request bodies that are being read or processed. Default 128 MiB.
     pub max_request_bytes_in_flight: usize,
-    /// Bytes of one response.
+    /// Size of one response, in bytes. Default 16 MiB.
     pub max_response_bytes: usize,
-    /// Bytes of all large responses that clients are still fetching.
+    /// Total bytes of large responses that are being sent. Default 256 MiB.
     pub max_response_bytes_in_flight: usize,
-    /// Requests in one batch.
+    /// Requests per batch, default 1,000.
     pub max_batch: usize,
-    /// Requests of one WebSocket that are answered at the same time; reading stops at this number.
+    /// Concurrent requests per WebSocket, default 16; at this number the server stops reading from it.
     pub max_requests_per_websocket: usize,
     pub max_subscriptions_per_websocket: usize,
-    /// Bytes of notifications that one block, or one pending transaction, may bring to one WebSocket, whose client is dropped beyond that.
+    /// Bytes of notifications that one block or one pending transaction may cause on one WebSocket. Beyond
+    /// that, the client is disconnected. Default 64 MiB.
     pub max_notified_bytes: usize,
-    /// A subscriber this many blocks behind is disconnected: it would not catch up.
+    /// A subscriber that is this many blocks behind is disconnected: it would not catch up. Default 10,000.
     pub max_blocks_behind: u64,
-    /// Pending transactions a subscriber to them may be behind.
+    /// Number of pending transactions that a subscriber may be behind, default 1,024.
     pub max_pending_behind: usize,
-    /// Filters of all clients together.
+    /// Filters of all clients together, default 1,024.
     pub max_filters: usize,
-    /// A filter nobody asks for this long is dropped.
+    /// A filter that is not polled for this long is dropped. Default 300 s.
     pub filter_lifetime: Duration,
-    /// How long `eth_sendRawTransactionSync` waits for a receipt when the client does not say, and at most.
+    /// Timeouts of `eth_sendRawTransactionSync` if the client gives none (default 2 s), and at most (default
+    /// 20 s).
     pub receipt_timeout: Duration,
     pub max_receipt_timeout: Duration,
-    /// Requests that wait for a receipt at the same time.
+    /// Maximum number of requests that wait for a receipt at the same time. Default 1,024.
     pub max_awaited_receipts: usize,
-    /// Gas of one `eth_call` or one try of `eth_estimateGas`.
+    /// Gas limit of one `eth_call` or of one run of `eth_estimateGas`. Default 50,000,000.
     pub call_gas_cap: u64,
-    /// How long one call, estimate, simulation or trace may run, its turn not counted.
+    /// Timeout of one call, estimate, simulation or trace, without the time in the queue. Default 5 s.
     pub max_call_time: Duration,
-    /// Calls and estimates that run at the same time. The virtual machine keeps room for a few beside block execution;
-    /// see `corniche_vm::wasm::EngineConfig::callers`.
+    /// Calls and estimates that run at the same time: by default one less than cores, at least 1, at most 4.
+    /// The virtual machine keeps room for a few beside block execution; see
+    /// `corniche_vm::wasm::EngineConfig::callers`.
     pub max_running_calls: usize,
-    /// Calls and estimates that wait for their turn, which goes round among addresses; beyond that, whoever has most waiting
-    /// is told "server busy".
+    /// Queued calls and estimates, default 256; addresses take turns. When the queue is full, the address
+    /// with the most queued jobs gets "server busy".
     pub max_waiting_calls: usize,
-    /// Block and log readings that run at the same time.
+    /// Reads of blocks and logs that run at the same time. Default: number of cores, at least 2.
     pub max_running_reads: usize,
     pub max_waiting_reads: usize,
-    /// Time between the first and the last block of one log query. Blocks follow each other in milliseconds or in a minute, so their
-    /// number says little.
+    /// Time between the first and the last block of one log query, default 31 days. Block intervals vary from
+    /// milliseconds to a minute, so a limit on the number of blocks would say little.
     pub max_log_span: Duration,
-    /// How long one log query may take.
+    /// Timeout of one log query, default 5 s.
     pub max_log_time: Duration,
-    /// Blocks that a filter or a subscriber for logs is taken forward at once.
+    /// Blocks that one poll of a log filter or subscription covers, default 100,000.
     pub max_log_blocks: u64,
-    /// Logs one query may answer with.
+    /// Logs per response, default 10,000.
     pub max_logs: usize,
-    /// Addresses, and topics at one position, of one log filter.
+    /// Addresses of one log filter, and topics per position. Default 1,000.
     pub max_log_criteria: usize,
-    /// Slots of one `eth_getStorageValues`.
+    /// Slots per `eth_getStorageValues`, default 1,024.
     pub max_slots: usize,
-    /// Keys that blocks between the head and the one of an `eth_getProof` may have changed: well below a second.
+    /// Keys changed between the head and the block of an `eth_getProof`, default 131,072: well below a second
+    /// of work.
     pub max_proof_keys: usize,
-    /// Blocks of one `eth_feeHistory`.
+    /// Blocks per `eth_feeHistory`, default 1,024.
     pub max_fee_history: u64,
-    /// Rounds of one `corniche_getDag`.
+    /// Rounds per `corniche_getDag`, default 200.
     pub max_dag_rounds: u64,
-    /// Proposals one `corniche_getDag` may answer with.
+    /// Proposals per `corniche_getDag` response, default 2,000.
     pub max_dag_vertices: usize,
-    /// Wei per gas suggested as tip when recent blocks paid less.
+    /// Minimum of the suggested tip, in wei per gas. Default 1,000,000.
     pub minimum_tip: u64,
-    /// Origins that browsers may call from; `None` admits all. The server holds no keys and no cookies.
+    /// Origins that browsers may call from; `None` (default): any. The server holds no keys and no cookies.
     pub allowed_origins: Option<Vec<String>>,
 }
 

@@ -1,7 +1,8 @@
-//! What debug builds of contracts say on a development chain, told to whoever runs it.
+//! Prints contracts' `console` output on development chains.
 //!
-//! Executing a block keeps nothing of it. So once some contract has spoken, blocks are run again when they are durable, as a debugger would, and what
-//! is said then was said the first time too. Calls that leave nothing behind are heard the same way.
+//! Block execution does not record this output. So once some contract has used the console, blocks are
+//! re-executed with a tracer when they are durable; execution is deterministic, so the output is the same.
+//! Calls that change no state are handled the same way.
 
 use crate::backend::{ChainEvent, DevChain};
 use crate::call::Prepared;
@@ -16,10 +17,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 use tokio::sync::{broadcast::error::RecvError, watch};
 
-/// Of one transaction. What contracts say fits into a fraction of it.
+/// Limits for one transaction. Console output fits into a fraction of it.
 const TRACED: TraceLimits = TraceLimits { bytes: 64 << 20, top_only: false };
 
-/// Until the server stops; at once elsewhere than on a development chain.
+/// Runs until the server stops; returns at once on other than development chains.
 pub(crate) async fn listen(node: Arc<Node>, stopped: watch::Receiver<bool>) {
     if node.backend.dev().is_none() {
         return;
@@ -53,7 +54,7 @@ pub(crate) async fn listen(node: Arc<Node>, stopped: watch::Receiver<bool>) {
 }
 
 fn tell(node: &Node, height: Height) {
-    // A chain that goes back meanwhile takes the block with it.
+    // A revert may have removed the block meanwhile.
     if let Err(error) = said_in(node, height) {
         tracing::debug!(%height, error = error.message, "what contracts said in a block is not told");
     }
@@ -70,7 +71,8 @@ fn said_in(node: &Node, height: Height) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// Tells what contracts said in a call that leaves nothing behind. It is run once more to hear it, if ever a contract spoke.
+/// Prints the console output of a call that changes no state. Runs the call again to record it, if any
+/// contract ever used the console.
 pub(crate) fn tell_call(node: &Node, method: &str, call: &Prepared) {
     let Some(dev) = node.backend.dev().filter(|_| call.vm.has_spoken()) else { return };
     let mut trace = Trace::new(TRACED);
@@ -86,7 +88,7 @@ fn tell_of(dev: &dyn DevChain, run: &dyn Display, trace: &Trace) {
     }
 }
 
-/// By whom, in the order it was said.
+/// Collects lines with their contracts, in order.
 fn collect<'t>(frame: &'t TraceFrame, said: &mut Vec<(Address, &'t str)>) {
     let mut lines = frame.lines.iter().peekable();
     for (before, call) in frame.calls.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Blocks, transactions, receipts and logs in the form clients expect.
+//! Converts blocks, transactions, receipts and logs to Ethereum's JSON types.
 
 use crate::backend::{ChainBlock, SyncProgress};
 use alloy_consensus::transaction::Recovered;
@@ -8,7 +8,7 @@ use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, Tr
 use corniche_api::RpcError;
 use corniche_types::Address;
 
-/// How far catching up has come.
+/// Progress of catching up.
 pub(crate) fn progress(progress: SyncProgress) -> serde_json::Value {
     serde_json::json!({
         "startingBlock": U64::from(progress.starting.0),
@@ -17,18 +17,18 @@ pub(crate) fn progress(progress: SyncProgress) -> serde_json::Value {
     })
 }
 
-/// The header with its hash; also what `newHeads` announces.
+/// Header with its hash; also the payload of `newHeads`.
 pub(crate) fn header(block: &ChainBlock) -> Header {
     Header {
         hash: block.hash,
         inner: block.header.clone(),
-        // Difficulty is 0 from the first block on; some clients insist on the field.
+        // The difficulty is 0 from the first block on; some clients require the field.
         total_difficulty: Some(U256::ZERO),
         size: Some(U256::from(block.size())),
     }
 }
 
-/// The block with its transactions in full or as hashes.
+/// Block with full transactions or with their hashes.
 pub(crate) fn block(block: &ChainBlock, full: bool) -> Result<Block, RpcError> {
     let transactions = if full {
         let all = 0..block.transactions.len();
@@ -39,7 +39,7 @@ pub(crate) fn block(block: &ChainBlock, full: bool) -> Result<Block, RpcError> {
     Ok(Block::new(header(block), transactions))
 }
 
-/// The executed transaction at `index`, which exists.
+/// Executed transaction at `index`, which must exist.
 pub(crate) fn transaction(block: &ChainBlock, index: usize) -> Result<Transaction, RpcError> {
     let (Some(raw), Some(receipt)) = (block.transactions.get(index), block.receipts.get(index)) else {
         return Err(RpcError::internal("block without a receipt for each transaction"));
@@ -56,7 +56,7 @@ pub(crate) fn transaction(block: &ChainBlock, index: usize) -> Result<Transactio
     })
 }
 
-/// A transaction of the pool: its block is null.
+/// Transaction of the pool: its block is null.
 pub(crate) fn pending_transaction(transaction: &corniche_types::Transaction, sender: Address) -> Transaction {
     Transaction {
         inner: Recovered::new_unchecked(transaction.envelope().clone(), sender),
@@ -68,7 +68,7 @@ pub(crate) fn pending_transaction(transaction: &corniche_types::Transaction, sen
     }
 }
 
-/// The receipt of the executed transaction at `index`, which exists.
+/// Receipt of the executed transaction at `index`, which must exist.
 pub(crate) fn receipt(block: &ChainBlock, index: usize) -> Result<TransactionReceipt, RpcError> {
     let receipt = block.receipts.get(index).ok_or_else(|| RpcError::internal("no such receipt"))?;
     let first_log = block.receipts[..index].iter().map(|earlier| earlier.logs.len() as u64).sum();

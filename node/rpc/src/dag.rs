@@ -1,4 +1,5 @@
-//! `corniche_getDag`: from an engine's events to a picture of some rounds. And what those are told who follow the DAG.
+//! `corniche_getDag` converts an engine's events to a section of the DAG; also the notifications of DAG
+//! growth.
 
 use crate::backend::DagEvents;
 use crate::node::Node;
@@ -8,11 +9,12 @@ use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// A proposal is heard of once or, at its author, twice, and once more where validators sign that they hold it; the rest is for leader slots,
-/// and for what a restart says again.
+/// Each proposal has one event, or two at its author, and one more where validators sign that they hold it.
+/// The rest is for leader slots and for events repeated after a restart.
 const EVENTS_PER_VERTEX: usize = 4;
 
-/// Refuses a window that is too large rather than cut it: half a picture would be taken for the whole.
+/// Returns the DAG of the requested rounds. Refuses a range that is too large: a truncated DAG would look
+/// complete.
 pub(crate) fn window(node: &Node, range: DagRange) -> Result<Dag, RpcError> {
     let newest_round = node.backend.dag_newest_round()?;
     let rounds = rounds(range, newest_round, node.config.max_dag_rounds)?;
@@ -32,7 +34,7 @@ pub(crate) fn window(node: &Node, range: DagRange) -> Result<Dag, RpcError> {
     Ok(dag)
 }
 
-/// How far the DAG goes now. Refused where [`window`] is.
+/// Newest round of the DAG now. Refused wherever [`window`] is.
 pub(crate) fn growth(node: &Node) -> Result<DagGrowth, RpcError> {
     let shown_by = Method::CornicheGetDag;
     if !node.config.namespaces.serves(shown_by) {
@@ -41,7 +43,7 @@ pub(crate) fn growth(node: &Node) -> Result<DagGrowth, RpcError> {
     Ok(DagGrowth { newest_round: node.backend.dag_newest_round()? })
 }
 
-/// The rounds meant, none of them newer than the newest.
+/// Resolves the requested rounds, none above the newest.
 fn rounds(range: DagRange, newest: u64, most: u64) -> Result<RangeInclusive<u64>, RpcError> {
     let (from, to) = match range {
         DagRange::Rounds { from, to } if from > to => {
@@ -63,11 +65,11 @@ fn rounds(range: DagRange, newest: u64, most: u64) -> Result<RangeInclusive<u64>
 #[derive(Default)]
 struct Picture {
     vertices: BTreeMap<VertexId, DagVertex>,
-    /// By round and rank.
+    /// Keyed by round and rank.
     slots: BTreeMap<(u64, u64), LeaderSlot>,
-    /// Who holds a proposal may be known before the proposal.
+    /// Holders may be known before the proposal itself.
     holders: BTreeMap<VertexId, Vec<u64>>,
-    /// Voters and confirmers of slots, of which they may be all that is known.
+    /// Voters and confirmers of slots; may be all that is known about a slot.
     agreed: BTreeMap<(u64, u64), (Vec<u64>, Vec<u64>)>,
 }
 
@@ -90,7 +92,7 @@ fn picture(found: DagEvents, rounds: &RangeInclusive<u64>, newest_round: u64) ->
 }
 
 impl Picture {
-    /// What was said first counts: a restarted engine says some things again.
+    /// The first event of a kind counts: a restarted engine repeats some.
     fn add(&mut self, time: TimestampMs, event: TraceEvent) {
         match event {
             TraceEvent::Proposed(vertex) => _ = self.vertex(vertex).proposed_ms.get_or_insert(time.0),
@@ -127,7 +129,7 @@ impl Picture {
         }
     }
 
-    /// With who signed for what.
+    /// Fills in holders, voters and confirmers.
     fn signed(mut self) -> Self {
         for (id, holders) in std::mem::take(&mut self.holders) {
             if let Some(vertex) = self.vertices.get_mut(&id) {
@@ -177,7 +179,7 @@ fn numbers(validators: Vec<ValidatorIndex>) -> Vec<u64> {
     validators.into_iter().map(|validator| validator.0.into()).collect()
 }
 
-/// What was committed up to the first slot that is undecided, or whose round nobody was elected for yet.
+/// Digests committed up to the first slot that is undecided, or whose round has no elected leaders yet.
 fn order(slots: &[LeaderSlot]) -> Vec<B256> {
     let Some(first) = slots.first() else { return Vec::new() };
     let mut previous = first.round;

@@ -1,5 +1,5 @@
-//! What only a development chain takes: blocks and time on demand, snapshots, accounts as they should be, and transactions
-//! that the node signs, or that nobody signed.
+//! Methods of development chains: mining and time on demand, snapshots, changes of accounts, and transactions
+//! that the node signs or that are sent unsigned (impersonation).
 
 use crate::backend::{AccountChange, ChainBlock, DevChain, DevOrder, DropOrder};
 use crate::call::{self, Trial};
@@ -18,16 +18,16 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// More are refused.
+/// Maximum number of impersonated accounts.
 const MAX_IMPERSONATED: usize = 10_000;
 
-/// Answers a method of this module's.
+/// Handles one method of this module.
 pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
     let Some(dev) = node.backend.dev() else { return Err(Reason::NotDevelopment.with("see `corniche dev`")) };
     if method == Method::EthSendTransaction {
         return send(node, origin, params).await;
     }
-    // Hardhat's are answered as hardhat answers them, anvil's as anvil does.
+    // Success is `true` in hardhat's methods and null in anvil's.
     let done = || if method.namespace() == "anvil" { json(&()) } else { json(&true) };
     let order = match method {
         Method::EvmMine => return mine(dev, params).await,
@@ -93,7 +93,8 @@ pub(crate) async fn answer(node: &Arc<Node>, origin: Origin, method: Method, par
     done()
 }
 
-/// viem names an empty fork where nothing is to be forked. Hardhat names it as `forking`, anvil also as it is.
+/// viem sends an empty fork object to reset without a fork. Hardhat's form nests it in `forking`; anvil's
+/// form may omit that level.
 fn check_reset(params: &Params<'_>) -> Result<(), RpcError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -134,7 +135,7 @@ fn change(method: Method, params: &Params<'_>) -> Result<AccountChange, RpcError
     })
 }
 
-/// What is stored is never checked again, so it is as if it had been deployed.
+/// Stored code is never checked again, so the checks of a deployment run here.
 fn check_code(code: &Bytes) -> Result<(), RpcError> {
     if code.is_empty() {
         return Ok(());
@@ -144,7 +145,7 @@ fn check_code(code: &Bytes) -> Result<(), RpcError> {
     wasm::validate::check_by(Rules::DEVELOPMENT, &wasm).map_err(|error| refused(&error)).map(|_| ())
 }
 
-/// A number in hexadecimal or decimal digits, or as it is.
+/// Number in hexadecimal or decimal digits, or a JSON number.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "Digits")]
 struct Count(u64);
@@ -172,7 +173,7 @@ impl TryFrom<Digits> for Count {
     }
 }
 
-/// `evm_mine`: hardhat names a time, anvil a time or both it and a number of blocks.
+/// `evm_mine`: hardhat passes a time; anvil a time, or an object with time and number of blocks.
 async fn mine(dev: &dyn DevChain, params: &Params<'_>) -> Result<Json, RpcError> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -192,7 +193,7 @@ async fn mine(dev: &dyn DevChain, params: &Params<'_>) -> Result<Json, RpcError>
     json(&U64::ZERO)
 }
 
-/// Hardhat refuses to drop what is in a block; anvil finds nothing to drop.
+/// For a transaction in a block, hardhat returns an error and anvil null.
 async fn drop_transaction(node: &Node, dev: &dyn DevChain, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
     let hash: B256 = params.at_most(1)?.required(0)?;
     let was_there = dev.order(DevOrder::Drop(DropOrder::One(hash))).await? == 1;
@@ -241,14 +242,14 @@ fn info(node: &Node) -> Result<Json, RpcError> {
 }
 
 fn impersonated(node: &Node) -> MutexGuard<'_, BTreeSet<Address>> {
-    // Every critical section leaves the set whole.
+    // Every critical section leaves the set consistent.
     node.impersonated.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `eth_sendTransaction`.
 async fn send(node: &Arc<Node>, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let request: TransactionRequest = params.at_most(1)?.required(0)?;
-    // One after the other, so that no two take the nonce that is free.
+    // One at a time, so that no two transactions take the same nonce.
     let _turn = node.sending.lock().await;
     let raw = node.compute(origin, move |node| fill_and_sign(node, request)).await?;
     let hash = node.backend.submit(raw).await?;
@@ -301,7 +302,7 @@ fn estimate(node: &Node, request: TransactionRequest) -> Result<u64, RpcError> {
     call::estimate(node, Trial { request, block, overrides: None, block_overrides: None })
 }
 
-/// `eth_accounts`.
+/// `eth_accounts`: addresses of the development keys.
 pub(crate) fn accounts(node: &Node) -> Vec<Address> {
     node.backend.dev().map(|dev| dev.keys().iter().map(|key| key.address()).collect()).unwrap_or_default()
 }

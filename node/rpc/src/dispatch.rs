@@ -1,7 +1,7 @@
-//! The table of methods: which handler answers which, and with what parameters.
+//! Method table: maps each method to its handler and parses the parameters.
 //!
-//! What is answered from memory is answered in place; what reads blocks or runs contracts goes through the bounded threads
-//! of [`Node::read`](crate::node::Node::read) and [`Node::call`](crate::node::Node::call).
+//! Methods that only read memory run in place. Methods that read blocks or run contracts use the bounded
+//! threads of [`Node::read`](crate::node::Node::read) and [`Node::call`](crate::node::Node::call).
 
 use crate::access_list;
 use crate::answer::Caller;
@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Caller<'_> {
-    /// Answers one request that this node serves.
+    /// Handles one request of a method that this node serves.
     pub async fn result(&mut self, method: Method, params: &Params<'_>) -> Result<Json, RpcError> {
         let (node, origin) = (self.node, self.client.origin);
         let backend = &node.backend;
@@ -424,7 +424,7 @@ impl Caller<'_> {
     }
 }
 
-/// Address and block; a missing block is the latest.
+/// Parses address and block; a missing block means `latest`.
 fn account_at(params: &Params<'_>) -> Result<(Address, BlockId), RpcError> {
     Ok((params.at_most(2)?.required(0)?, block_or_latest(params, 1)?))
 }
@@ -451,7 +451,7 @@ fn trial(params: &Params<'_>) -> Result<Trial, RpcError> {
     })
 }
 
-/// Whose transactions, from which block on, and how many.
+/// Parses account, first block and page size.
 fn ots_page(params: &Params<'_>) -> Result<(Address, u64, usize), RpcError> {
     let (address, block, size): (_, Index, Index) = (params.at_most(3)?.required(0)?, params.required(1)?, params.required(2)?);
     Ok((address, block.0 as u64, size.0))

@@ -1,8 +1,8 @@
-//! A faucet: gives a little to whoever asks, so often a day, from the account of one key.
+//! Faucet: sends a fixed amount from one account, with daily limits.
 //!
-//! `POST /faucet` with `{"address": "0x…"}` is answered with `{"transaction": "0x…", "wei": "…"}`; `GET /faucet` says what there is
-//! and how often. What an address or a client has had is counted in memory by the day of the node's clock, and forgotten
-//! with it or when the node stops.
+//! `POST /faucet` with `{"address": "0x…"}` returns `{"transaction": "0x…", "wei": "…"}`; `GET /faucet`
+//! returns the balance and the limits. Counters per account and per client are kept in memory for one day of
+//! the node's clock. They are lost when the node stops.
 
 use crate::fees;
 use crate::node::Node;
@@ -17,32 +17,33 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
-/// Gas of a transfer to an account without code; one with code is refused what it would cost more.
+/// Gas of a transfer to an account without code; contracts get no extra gas.
 const GAS: u64 = 21_000;
-/// Times a day that it may be made to give: each may take a line of memory for an account and one for a client.
+/// Upper bound of `per_day`: each grant may add one map entry for the account and one for the client.
 const MAX_PER_DAY: u32 = 100_000;
 
-/// Who gives, how much and how often.
+/// Key, amount and limits of the faucet.
 #[derive(Clone)]
 pub struct FaucetConfig {
     pub key: Arc<EthereumKey>,
-    /// Wei given at a time.
+    /// Wei per grant.
     pub wei: U256,
-    /// Times a day for one account, and for one client (IPv6: one /48, of which whoever is given one may have any address).
+    /// Grants per day for one account, and for one client. IPv6 clients count by /48 network, since one
+    /// client can use every address in it.
     pub per_account: u32,
     pub per_client: u32,
-    /// Times a day for all together, 100,000 at most.
+    /// Grants per day in all, at most 100,000.
     pub per_day: u32,
 }
 
 pub(crate) struct Faucet {
     config: FaucetConfig,
     given: Mutex<Given>,
-    /// Nonces are taken one after the other.
+    /// Serialises sending, so that nonces are taken one after the other.
     sending: tokio::sync::Mutex<()>,
 }
 
-/// What was given today.
+/// Grants of the current day.
 #[derive(Default)]
 struct Given {
     day: u64,
@@ -51,12 +52,12 @@ struct Given {
     times: u32,
 }
 
-/// Why nothing is given.
+/// Reason of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Refusal {
     Account(u32),
     Client(u32),
-    /// So many times for all, and minutes until the next day.
+    /// Limit for all, and minutes until the next day.
     All(u32, u64),
 }
 
@@ -97,7 +98,7 @@ impl Given {
         Ok(())
     }
 
-    /// Nothing came of what was taken on that day.
+    /// Undoes a grant that failed, unless the day has changed.
     fn give_back(&mut self, day: u64, account: Address, client: Site) {
         if self.day != day {
             return;
@@ -108,7 +109,7 @@ impl Given {
     }
 }
 
-/// One time less; what is at none takes no place.
+/// Decrements a counter; removes it at 0.
 fn less<K: Ord>(times: &mut BTreeMap<K, u32>, key: K) {
     if let Entry::Occupied(mut entry) = times.entry(key) {
         *entry.get_mut() = entry.get().saturating_sub(1);
@@ -123,7 +124,7 @@ impl Faucet {
         Self { config, given: Mutex::default(), sending: tokio::sync::Mutex::default() }
     }
 
-    /// What there is.
+    /// Response to `GET /faucet`.
     pub fn describe(&self, node: &Node) -> Value {
         let account = self.config.key.address();
         let left = node.backend.state(node.backend.head()).and_then(|state| state.account(&account)).unwrap_or_default();
@@ -137,8 +138,8 @@ impl Faucet {
         })
     }
 
-    /// Answers a request's body. To be run to its end, also when whoever asked has gone: it has had its share then, and the next one needs
-    /// the nonce after its.
+    /// Handles a request's body. The future must run to its end even if the client disconnects: the grant is
+    /// counted by then, and the next grant uses the nonce after it.
     pub async fn give(&self, node: &Node, client: Origin, body: &[u8]) -> (StatusCode, Value) {
         let refuse = |status, why: &str| (status, json!({"error": why}));
         let account = serde_json::from_slice::<Value>(body).ok().and_then(|asked| asked["address"].as_str()?.parse().ok());
@@ -166,7 +167,7 @@ impl Faucet {
             chain_id: node.backend.chain_id(),
             nonce: node.backend.pending_nonce(&key.address()),
             gas_limit: GAS,
-            // It has to hold while the base fee rises for as long as ordering may take.
+            // Must stay valid while the base fee rises until the transaction is ordered.
             max_fee_per_gas: u128::from(node.backend.next_base_fee()) * 2 + tip,
             max_priority_fee_per_gas: tip,
             to: TxKind::Call(to),
@@ -177,7 +178,7 @@ impl Faucet {
     }
 
     fn given(&self) -> MutexGuard<'_, Given> {
-        // Every critical section leaves the counts whole.
+        // Every critical section leaves the counters consistent.
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!(take(4, 1, 9), Err(Refusal::Client(3)));
         assert_eq!(take(4, 2, 9), Ok(()));
         assert_eq!(take(5, 3, 9), Ok(()));
-        // A day has 1,440 minutes, of which 5 ms are over.
+        // 5 ms of the day's 1,440 minutes have passed.
         assert_eq!(take(6, 4, 9), Err(Refusal::All(5, 1_440)), "neither this account nor this client had anything");
         assert_eq!(take(1, 1, 10), Ok(()), "a new day");
         given.give_back(9, Address::repeat_byte(1), client(1));

@@ -8,22 +8,22 @@ use corniche_api::{Reason, RpcError};
 use corniche_types::Height;
 use std::sync::{Mutex, PoisonError};
 
-/// Blocks looked at for a suggestion, and the share of their transactions that paid no more than it.
+/// Number of blocks that a suggestion looks at, and the percentile of their tips that it returns.
 const TIP_BLOCKS: u64 = 20;
 const TIP_PERCENTILE: usize = 60;
 
-/// The suggestion for one head: wallets ask for it far more often than it changes.
+/// Cached suggestion for one head: wallets ask for it far more often than it changes.
 #[derive(Debug, Default)]
 pub(crate) struct TipMemo(Mutex<Option<(Height, u64)>>);
 
 impl TipMemo {
-    /// There may be another block at this height.
+    /// Call it after a revert: another block may follow at the same height.
     pub fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// Wei per gas that recent blocks paid to their makers, but at least the configured minimum.
+/// Tip paid in recent blocks, in wei per gas, at least the configured minimum.
 pub(crate) fn suggested_tip(node: &Node) -> u64 {
     let head = node.backend.head();
     let known = *node.tip.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,13 +39,14 @@ pub(crate) fn suggested_tip(node: &Node) -> u64 {
     tip
 }
 
-/// For wallets that name one price: an eighth above the base fee, which moves at most 2 % a second, and the tip.
+/// Price for wallets that use only one: base fee plus one eighth, plus the tip. The base fee moves by at most
+/// 2 % per second.
 pub(crate) fn gas_price(node: &Node) -> u64 {
     let base_fee = node.backend.next_base_fee();
     base_fee.saturating_add(base_fee / 8).saturating_add(suggested_tip(node))
 }
 
-/// (tip per gas, gas used) of each transaction.
+/// Yields (tip per gas, gas used) of each transaction.
 fn paid_tips(block: &ChainBlock) -> impl Iterator<Item = (u128, u64)> {
     let base_fee = u128::from(block.header.base_fee_per_gas.unwrap_or_default());
     block.receipts.iter().map(move |receipt| (receipt.effective_gas_price.saturating_sub(base_fee), receipt.gas_used))
@@ -58,7 +59,8 @@ pub(crate) fn history(node: &Node, count: usize, newest: BlockId, percentiles: O
     }
     let newest = node.height(newest).ok_or_else(|| Reason::RequestBeyondHead.error())?;
     let count = (count as u64).min(node.config.max_fee_history).min(newest.0 + 1);
-    // Of no blocks, too, the next one's base fee is told: the list is one longer than blocks, and never missing.
+    // The list of base fees includes the next block's, so it is one longer than the blocks and exists even
+    // for no blocks.
     let oldest = newest.0 + 1 - count;
     let mut history = FeeHistory { oldest_block: oldest, reward: percentiles.map(|_| Vec::new()), ..FeeHistory::default() };
     for height in oldest..=newest.0 {
@@ -90,7 +92,7 @@ fn check_percentiles(percentiles: &[f64]) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// The tip below which each percentage of the block's gas was used.
+/// For each percentile: the tip below which that share of the block's gas was used.
 fn rewards_at(block: &ChainBlock, percentiles: &[f64]) -> Vec<u128> {
     let mut paid: Vec<(u128, u64)> = paid_tips(block).collect();
     paid.sort_unstable();

@@ -1,8 +1,8 @@
-//! Filters: what a polling client has not been told yet.
+//! Filters for clients that poll.
 //!
-//! A filter holds a position, not results: the height or the pending transaction to go on from. Nothing accumulates for a
-//! client that does not come back, nothing is lost to one that does (pending transactions excepted, of which only the
-//! newest are kept), and a filter that nobody asks for is dropped.
+//! A filter stores a position, not results: the next height or pending transaction to report. So a client
+//! that never polls costs no memory, and one that polls misses nothing. Pending transactions are the
+//! exception, since only the newest are kept. A filter that is not polled expires.
 
 use crate::backend::Reverted;
 use crate::budget::{Budget, Loan};
@@ -21,13 +21,13 @@ use std::time::Duration;
 
 use crate::jsonrpc::{Json, json};
 
-/// Pending transactions remembered for filters.
+/// Number of pending transactions kept for filters.
 const PENDING_KEPT: usize = 8192;
-/// Block hashes answered at once.
+/// Maximum number of block hashes per response.
 const MAX_BLOCK_HASHES: u64 = 1024;
-/// Logs of blocks that were taken back, kept for one filter; a development chain is not asked for more.
+/// Maximum number of logs from reverted blocks kept per filter. Only development chains revert blocks.
 const MAX_REMOVED_LOGS: usize = 10_000;
-/// Times that one answer is looked for when the chain goes back meanwhile.
+/// Maximum number of attempts when reverts interfere with a poll.
 const TIMES_LOOKED: usize = 8;
 
 /// Random, so that no client can guess another's.
@@ -44,17 +44,17 @@ pub(crate) struct Filters {
 
 struct Entry {
     kind: Kind,
-    /// Height or number of the pending transaction to go on from.
+    /// Next height, or number of the next pending transaction, to report.
     next: u64,
     used: TimestampMs,
-    /// How often a development chain took back blocks that this filter had passed.
+    /// Number of reverts that removed blocks which this filter had passed.
     reverts: u64,
-    /// Logs that it was told of and that a development chain took back.
+    /// Logs that were reported and then reverted.
     removed: Vec<Log>,
     _place: Loan,
 }
 
-/// Where a filter stands.
+/// Position of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     next: u64,
@@ -68,11 +68,11 @@ pub(crate) enum Kind {
     Logs(Box<Filter>),
 }
 
-/// The newest pending transactions, counted from the server's start.
+/// Newest pending transactions, numbered from the server's start.
 #[derive(Default)]
 struct Pending {
     hashes: VecDeque<B256>,
-    /// Number of the first one kept.
+    /// Number of the first one in `hashes`.
     first: u64,
 }
 
@@ -87,7 +87,7 @@ impl Filters {
         Self { entries: Mutex::default(), pending: Mutex::default(), places, lifetime }
     }
 
-    /// A transaction entered the pool.
+    /// Records a transaction that entered the pool.
     pub fn pending(&self, hash: B256) {
         let mut pending = self.lock_pending();
         if pending.hashes.len() == PENDING_KEPT {
@@ -110,12 +110,12 @@ impl Filters {
         Ok(id)
     }
 
-    /// Whether there was one.
+    /// Returns true if the filter existed.
     pub fn remove(&self, id: U128) -> bool {
         self.lock().remove(&id).is_some()
     }
 
-    /// What the filter asks for and where it stands; counts as use.
+    /// Returns kind and position of the filter; marks it as used.
     pub fn get(&self, id: U128, now: TimestampMs) -> Result<(Kind, Place), RpcError> {
         let mut entries = self.lock();
         self.expire(&mut entries, now);
@@ -124,7 +124,7 @@ impl Filters {
         Ok((entry.kind.clone(), Place { next: entry.next, reverts: entry.reverts }))
     }
 
-    /// Blocks are not part of the chain any more.
+    /// Handles the removal of blocks from the chain.
     pub fn revert(&self, reverted: &Reverted) {
         let left = reverted.to.0;
         for entry in self.lock().values_mut().filter(|entry| entry.next > left + 1) {
@@ -141,15 +141,15 @@ impl Filters {
         }
     }
 
-    /// Logs that a client was not told of after all.
+    /// Puts back removed logs that could not be sent to the client.
     fn keep(&self, id: U128, removed: Vec<Log>) {
         if let Some(entry) = self.lock().get_mut(&id) {
             entry.removed.splice(0..0, removed);
         }
     }
 
-    /// The client is told what lies between a place and `next`, and first the logs that this answers. `None`: meanwhile blocks were taken
-    /// back that the filter had passed, so that what was found may not be part of the chain.
+    /// Moves the filter on to `next`, and returns the removed logs that the client must get first. `None` if
+    /// a revert meanwhile removed blocks that the filter had passed: then the results found may be outdated.
     fn advance(&self, id: U128, from: Place, next: u64) -> Option<Vec<Log>> {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(&id) else { return Some(Vec::new()) };
@@ -166,7 +166,7 @@ impl Filters {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<U128, Entry>> {
-        // Every critical section leaves the map whole.
+        // Every critical section leaves the map consistent.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,7 +177,7 @@ impl Filters {
 
 /// `eth_getFilterChanges`.
 pub(crate) fn changes(node: &Node, id: U128) -> Result<Json, RpcError> {
-    // Looked for again when a development chain goes back meanwhile; it does not do so without end.
+    // Retries if a development chain reverts meanwhile; the number of attempts is bounded.
     for _ in 0..TIMES_LOOKED {
         if let Some(told) = changes_unless_reverted(node, id)? {
             return Ok(told);
@@ -200,7 +200,7 @@ fn changes_unless_reverted(node: &Node, id: U128) -> Result<Option<Json>, RpcErr
         Kind::Logs(filter) => {
             let followed = logs::follow(node, &filter, from, head);
             let next = followed.as_ref().map_or_else(|(_, next)| *next, |followed| followed.next);
-            // The client of an answer that fails is not told of anything.
+            // If the response fails, the client gets no logs, so the removed ones are kept.
             let Ok(followed) = followed else {
                 let removed = node.filters.advance(id, place, next);
                 node.filters.keep(id, removed.unwrap_or_default());
@@ -224,7 +224,7 @@ fn changes_unless_reverted(node: &Node, id: U128) -> Result<Option<Json>, RpcErr
                 let Some(waiting) = node.backend.pool_transaction(hash) else { continue };
                 bytes += txpool::json_bytes(&waiting);
                 if bytes > node.config.max_response_bytes && !told.is_empty() {
-                    // The rest is for the next time.
+                    // The rest follows with the next poll.
                     node.filters.advance(id, place, number);
                     return json(&told).map(Some);
                 }
@@ -236,7 +236,7 @@ fn changes_unless_reverted(node: &Node, id: U128) -> Result<Option<Json>, RpcErr
     }
 }
 
-/// `eth_getFilterLogs`: all that a log filter matches, as `eth_getLogs` would answer.
+/// `eth_getFilterLogs`: all logs that match a log filter, like `eth_getLogs`.
 pub(crate) fn all_logs(node: &Node, id: U128) -> Result<Json, RpcError> {
     match node.filters.get(id, (node.clock)())?.0 {
         Kind::Logs(filter) => json(&logs::search(node, &filter)?),
@@ -263,16 +263,16 @@ mod tests {
         let second = filters.add(here, Kind::Blocks, Height(5), at(6)).unwrap();
         assert_ne!(first, second);
         assert_eq!(filters.add(here, Kind::Blocks, Height(5), at(6)).unwrap_err().code, -32005);
-        // Ten seconds on, the first is still there, and asking for it keeps it.
+        // After ten seconds the first filter still exists, and the poll renews it.
         assert!(filters.get(first, at(10)).is_ok());
-        // The second was last used 11 s ago and makes room.
+        // The second was last used 11 s ago; it expires and makes room.
         assert!(filters.get(second, at(17)).is_err());
         assert!(filters.add(here, Kind::Blocks, Height(5), at(17)).is_ok());
         assert!(filters.get(first, at(17)).is_ok());
         assert!(filters.remove(first) && !filters.remove(first));
     }
 
-    /// Asked in the moment of a revert, a filter would otherwise pass blocks that come after it and that nobody told of.
+    /// Otherwise a poll during a revert would skip the blocks that follow it without reporting them.
     #[test]
     fn who_looked_before_blocks_were_taken_back_does_not_advance_after() {
         let filters = filters(1, Duration::from_secs(1));
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(filters.advance(id, looking, 12), None);
         let (_, after) = filters.get(id, now).unwrap();
         assert_eq!((looking.next, after.next), (9, 7));
-        // Blocks that it had not reached are nothing to it.
+        // A revert of blocks that the filter had not reached changes nothing.
         filters.revert(&Reverted { to: Height(6), removed: Vec::new() });
         assert_eq!(filters.advance(id, after, 8), Some(Vec::new()));
     }

@@ -1,7 +1,7 @@
-//! JSON-RPC 2.0 framing: from bytes to requests, from results to bytes. Nothing here knows a method.
+//! JSON-RPC 2.0 framing: parses requests, writes responses. Independent of the methods.
 //!
-//! Text that is not JSON is answered with -32700, JSON that is not a request with -32600. Ids come back exactly as they
-//! were written. A request without an id is a notification and gets no answer; one whose id is `null` does.
+//! Text that is not JSON gets error -32700, JSON that is not a request -32600. Ids are returned exactly as
+//! received. A request without an id is a notification and gets no response; an id of `null` gets one.
 
 use crate::budget::Loan;
 use corniche_api::{ErrorCode, Reason, RpcError};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// A serialised result, and the memory reserved for it if it is large.
+/// Serialised result, and the memory reserved for it if it is large.
 #[derive(Debug)]
 pub(crate) struct Json {
     pub text: Box<RawValue>,
@@ -23,21 +23,21 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<Json, RpcError> {
     Ok(Json { text, reserved: Loan::default() })
 }
 
-/// A body as a whole.
+/// Parsed body.
 #[derive(Debug)]
 pub(crate) enum Body<'a> {
     Single(Message<'a>),
-    /// At least one element; each is still to be read.
+    /// At least one element; the elements are not parsed yet.
     Batch(Vec<&'a RawValue>),
-    /// Nothing in it can be answered on its own.
+    /// The body as a whole is invalid.
     Refused(RpcError),
 }
 
-/// One element of a body.
+/// Element of a body.
 #[derive(Debug)]
 pub(crate) enum Message<'a> {
     Call(Call<'a>),
-    /// Asks for nothing, gets nothing.
+    /// Valid, but gets no response.
     Notification,
     Invalid,
 }
@@ -61,7 +61,7 @@ struct RawCall<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Tells `"id": null` from no id.
+/// Distinguishes `"id": null` from a missing id.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -80,7 +80,7 @@ impl<'a> Body<'a> {
             };
         }
         match Message::parse(text) {
-            // Only what is refused is read a second time, to tell bad JSON from a bad request.
+            // Only a refused text is parsed a second time, to distinguish bad JSON from a bad request.
             Message::Invalid => match serde_json::from_str::<&RawValue>(text) {
                 Ok(_) => Self::Single(Message::Invalid),
                 Err(error) => Self::Refused(parse_error(error)),
@@ -96,7 +96,7 @@ fn parse_error(error: impl std::fmt::Display) -> RpcError {
 
 impl<'a> Message<'a> {
     pub fn parse(text: &'a str) -> Self {
-        // serde would also read a struct from an array.
+        // serde would also accept an array for a struct.
         if !text.trim_ascii_start().starts_with('{') {
             return Self::Invalid;
         }
@@ -108,7 +108,7 @@ impl<'a> Message<'a> {
         }
         match raw.id {
             None => Self::Notification,
-            // A string, a number or null; the first character tells.
+            // Valid ids are strings, numbers and null; the first character decides.
             Some(id) if matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9' | b'n')) => {
                 Self::Call(Call { id, method: raw.method, params: Params::new(raw.params) })
             }
@@ -116,13 +116,13 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What an element that is no request is told.
+    /// Error for an element that is not a request.
     pub fn invalid() -> RpcError {
         RpcError::new(ErrorCode::InvalidRequest, "invalid request")
     }
 }
 
-/// Positional parameters, each still JSON. Errors name the position, counted from 0 as geth counts.
+/// Positional parameters, each still JSON. Errors give the position, counted from 0 as in geth.
 #[derive(Debug)]
 pub(crate) struct Params<'a>(Result<Vec<&'a RawValue>, ()>);
 
@@ -136,7 +136,9 @@ impl<'a> Params<'a> {
         self.0.as_deref().map_err(|()| RpcError::invalid_params("non-array args"))
     }
 
-    /// Refuses more than `count` parameters.
+    /// # Errors
+    ///
+    /// More than `count` parameters.
     pub fn at_most(&self, count: usize) -> Result<&Self, RpcError> {
         if self.list()?.len() > count {
             return Err(RpcError::invalid_params(format!("too many arguments, want at most {count}")));
@@ -158,7 +160,8 @@ impl<'a> Params<'a> {
     }
 }
 
-/// serde's words repeat the value, which may be all of a large body; what was expected and where comes after it.
+/// Shortens serde's message, which may repeat a large value from the body. The expected type and the position
+/// come after the value, so both ends are kept.
 fn shortened(words: &str) -> String {
     const EACH_SIDE: usize = 150;
     let count = words.chars().count();
@@ -242,7 +245,7 @@ mod tests {
         let deep = "[".repeat(500_000);
         assert!(matches!(Body::parse(deep.as_bytes(), 10), Body::Refused(error) if error.code == -32700));
         let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
-        // JSON, whatever its depth: its one element is then no request.
+        // Valid JSON at any depth; its one element is not a request.
         if let Body::Batch(elements) = Body::parse(deep.as_bytes(), 10) {
             assert!(matches!(Message::parse(elements[0].get()), Message::Invalid));
         }

@@ -1,24 +1,25 @@
-//! The node's JSON-RPC server: Ethereum's methods for wallets and tools, `corniche_*` for what this chain adds, over HTTP
-//! and WebSocket on one port, beside `/health`; `/metrics` on another.
+//! JSON-RPC server of the node: Ethereum's methods for wallets and tools, `corniche_*` for additions of this
+//! chain. Serves HTTP, WebSocket and `/health` on one port, and `/metrics` on another.
 //!
 //! ```text
 //!            ┌ POST ───────┐
 //! connection ┤             ├▶ answer ▶ dispatch ▶ handlers ▶ Backend
 //! (listener) └ websocket ──┘ (bodies)   (table)      └▶ work: bounded threads for calls and reads
-//!                  ▲ session: what a subscriber has not been told yet
+//!                  ▲ session: positions of subscriptions
 //! ```
 //!
-//! - [`backend`]: what the server needs from the node; the server itself keeps no chain data.
-//! - [`server`]: HTTP, CORS, limits on bodies and answers; [`listener`]: limits on connections, clients behind proxies;
-//!   [`budget`], [`rates`], [`work`], [`time`]: what one client may take of what all share.
-//! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the table of methods.
-//! - [`overrides`]: what clients suppose; [`replay`]: blocks run again, for [`trace`].
-//! - [`simulate`]: blocks of calls on blocks that are there.
-//! - [`reads`], [`access_list`], [`call`], [`proofs`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`], [`submit`], [`txpool`], [`raw`], [`ots`], [`convert`]: the handlers that
-//!   need more than a line.
+//! - [`backend`]: interface to the node; the server stores no chain data.
+//! - [`server`]: HTTP, CORS, limits on bodies and responses; [`listener`]: limits on connections, clients
+//!   behind proxies; [`budget`], [`rates`], [`work`], [`time`]: each client's share of common resources.
+//! - [`jsonrpc`]: framing; [`answer`]: bodies and batches; [`dispatch`]: the method table.
+//! - [`overrides`]: state and block overrides; [`replay`]: re-execution of blocks, for [`trace`].
+//! - [`simulate`]: simulated blocks of calls.
+//! - [`reads`], [`access_list`], [`call`], [`proofs`], [`dag`], [`fees`], [`logs`], [`filters`], [`session`],
+//!   [`submit`], [`txpool`], [`raw`], [`ots`], [`convert`]: handlers.
 //!
-//! What always holds: every request is answered, counted, and costs bounded work; whatever accumulates has a limit in
-//! [`RpcConfig`]; nothing a client sends reaches a panic. Refusals are worded in `corniche_api`, because clients match them.
+//! Invariants: every request gets a response, is counted, and costs bounded work. Everything that accumulates
+//! has a limit in [`RpcConfig`]. No input from a client causes a panic. Error texts are in `corniche_api`,
+//! because clients match them.
 
 mod access_list;
 mod answer;

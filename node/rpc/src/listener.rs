@@ -1,4 +1,4 @@
-//! Connections: so many at a time, none that stays silent for long.
+//! Listener with limits on connections and on idle time.
 
 use crate::config::RpcConfig;
 use crate::metrics::Metrics;
@@ -19,15 +19,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-/// Accepts connections while there is room and closes others at once: a client learns sooner, and clients that only connect
-/// cannot fill the kernel's queue in front of those that ask.
+/// Accepts connections below the limit and closes others at once. So clients learn it sooner, and idle
+/// connections cannot fill the kernel's accept queue.
 pub(crate) struct BoundedListener {
     listener: TcpListener,
     room: Arc<Semaphore>,
-    /// Open connections by address, and how many one may have.
+    /// Number of open connections by address, and its limit.
     addresses: Arc<Mutex<BTreeMap<Origin, usize>>>,
     max_per_address: usize,
-    /// Each connects for many clients, so they have no share by address.
+    /// Proxies connect for many clients, so the limit per address does not apply to them.
     proxies: Vec<Proxy>,
     idle_timeout: Duration,
     metrics: Metrics,
@@ -46,7 +46,7 @@ impl BoundedListener {
         }
     }
 
-    /// A place among all, and one among those of the same address.
+    /// Takes a place of the total limit and one of the address's limit.
     fn admit(&self, peer: IpAddr) -> Option<Place> {
         let origin = Origin::of(peer);
         let permit = Arc::clone(&self.room).try_acquire_owned().ok()?;
@@ -69,7 +69,7 @@ impl axum::serve::Listener for BoundedListener {
             let (stream, address) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file descriptors, mostly: accepting at once would only spin.
+                    // Mostly the process is out of file descriptors; retrying at once would only spin.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
@@ -79,7 +79,7 @@ impl axum::serve::Listener for BoundedListener {
                 self.metrics.connections_refused.inc();
                 continue;
             };
-            // Answers are written whole; waiting for more to send would only delay them.
+            // Responses are written whole; Nagle's algorithm would only delay them.
             let _ = stream.set_nodelay(true);
             self.metrics.connections.inc();
             return (Connection::new(stream, place, self.idle_timeout, self.metrics.clone()), address);
@@ -92,11 +92,11 @@ impl axum::serve::Listener for BoundedListener {
 }
 
 fn lock(addresses: &Mutex<BTreeMap<Origin, usize>>) -> MutexGuard<'_, BTreeMap<Origin, usize>> {
-    // Every critical section leaves the map whole.
+    // Every critical section leaves the map consistent.
     addresses.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Given back when dropped.
+/// Place in the limits, given back when dropped.
 struct Place {
     addresses: Arc<Mutex<BTreeMap<Origin, usize>>>,
     origin: Origin,
@@ -115,17 +115,17 @@ impl Drop for Place {
     }
 }
 
-/// The client of a request, and its connection.
+/// Client of a request, and its connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    /// The other end of the connection: the client itself, or a proxy.
+    /// Remote address of the connection: the client or a proxy.
     pub peer: IpAddr,
     pub origin: Origin,
     pub connection: Arc<Mutex<Bucket>>,
 }
 
 impl Connected<IncomingStream<'_, BoundedListener>> for Client {
-    /// Asked once for each connection.
+    /// Called once per connection.
     fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
         let peer = stream.remote_addr().ip();
         Self { peer, origin: Origin::of(peer), connection: Arc::default() }
@@ -133,17 +133,17 @@ impl Connected<IncomingStream<'_, BoundedListener>> for Client {
 }
 
 impl Client {
-    /// The client behind trusted proxies; the same if none of them is the other end.
+    /// Returns the client behind trusted proxies, or `self` if the peer is not a trusted proxy.
     pub fn behind(self, proxies: &[Proxy], headers: &HeaderMap) -> Self {
         if !proxy::trusts(proxies, self.peer) {
             return self;
         }
-        // A proxy's connection carries requests of many clients, so it has no rate of its own.
+        // A proxy's connection carries requests of many clients, so it gets no rate limit of its own.
         Self { origin: Origin::of(proxy::client(proxies, self.peer, headers)), connection: Arc::default(), ..self }
     }
 }
 
-/// A connection that fails once nothing has moved for a while, and gives its place back when dropped.
+/// Connection that fails with a timeout after a time without traffic, and frees its place when dropped.
 pub(crate) struct Connection {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,

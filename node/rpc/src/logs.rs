@@ -1,4 +1,4 @@
-//! Searching logs, within bounds.
+//! Log queries within limits.
 
 use crate::backend::ChainBlock;
 use crate::backend::Reverted;
@@ -11,12 +11,14 @@ use corniche_types::Height;
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
-/// Blocks searched between two looks at the clock.
+/// Number of blocks between two checks of the deadline.
 const BLOCKS_BETWEEN_LOOKS: u64 = 64;
-/// JSON of one log without its data.
+/// Approximate size of one log as JSON without its data, in bytes.
 const LOG_JSON_BYTES: usize = 700;
 
-/// Refuses criteria that are too many to compare with every log.
+/// # Errors
+///
+/// Too many addresses or topics: each is compared with every log.
 pub(crate) fn check(node: &Node, filter: &Filter) -> Result<(), RpcError> {
     let most = node.config.max_log_criteria;
     if filter.address.len() > most {
@@ -46,7 +48,7 @@ pub(crate) fn search(node: &Node, filter: &Filter) -> Result<Vec<Log>, RpcError>
     Ok(found.logs)
 }
 
-/// The blocks a filter names, clipped to those that exist; refuses more than may be searched at once.
+/// Heights covered by a filter, clipped to existing blocks. Refuses ranges above the limit.
 fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError> {
     let (from, to) = match filter.block_option {
         FilterBlockOption::AtBlockHash(hash) => {
@@ -56,7 +58,7 @@ fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError
         FilterBlockOption::Range { from_block, to_block } => (from_block.unwrap_or_default(), to_block.unwrap_or_default()),
     };
     let head = node.backend.head().0;
-    // A number beyond the head is a number all the same; tags always resolve.
+    // Numbers above the head are valid here; tags always resolve.
     let number = |block: alloy_eips::BlockNumberOrTag| match block.as_number() {
         Some(number) => number,
         None => node.height(BlockId::Number(block)).map_or(head, |height| height.0),
@@ -70,7 +72,7 @@ fn heights(node: &Node, filter: &Filter) -> Result<RangeInclusive<u64>, RpcError
     Ok(from..=to)
 }
 
-/// Refuses a range that lasts too long, and says how far one from the same block may go.
+/// Refuses a range that spans too much time; the error contains the largest range from the same block.
 fn within_span(node: &Node, from: u64, to: u64) -> Result<(), RpcError> {
     let time = |height| node.backend.timestamp(Height(height));
     let (Some(begin), Some(end)) = (time(from), time(to)) else { return Ok(()) };
@@ -92,15 +94,16 @@ fn within_span(node: &Node, from: u64, to: u64) -> Result<(), RpcError> {
         .with(format!("{most} seconds from the first block to the last; this range would do: {range}")))
 }
 
-/// What someone who follows the chain is told at once.
+/// Logs for a filter or subscription.
 pub(crate) struct Followed {
     pub logs: Vec<Log>,
-    /// The height to go on from.
+    /// Height at which the next query starts.
     pub next: u64,
 }
 
-/// Logs of the blocks `from..=to` for someone who follows the chain. Ends early, after a whole block, when there are many, when they would not
-/// fit into an answer, or when it takes long. The logs of one block that do not fit are an error; the height to go on from is the one after it.
+/// Finds logs of the blocks `from..=to` for a filter or subscription. Stops early, after a whole block, at
+/// the limits of count, size or time. If the logs of one block alone exceed the size limit, returns an error
+/// and the height after that block.
 pub(crate) fn follow(node: &Node, filter: &Filter, from: u64, to: u64) -> Result<Followed, (RpcError, u64)> {
     let last = filter.block_option.get_to_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
     let first = filter.block_option.get_from_block().and_then(alloy_eips::BlockNumberOrTag::as_number);
@@ -134,17 +137,17 @@ pub(crate) fn follow(node: &Node, filter: &Filter, from: u64, to: u64) -> Result
     Ok(Followed { logs, next })
 }
 
-/// The block, unless its bloom says that nothing in it matches.
+/// Returns the block if its bloom matches the filter.
 fn candidate(node: &Node, filter: &Filter, height: Height) -> Option<std::sync::Arc<ChainBlock>> {
     let bloom = node.backend.logs_bloom(height)?;
-    // Most blocks of a quiet chain have no log at all, and an empty filter matches every bloom.
+    // Most blocks of a quiet chain have no logs, and an empty filter matches every bloom.
     if bloom.is_zero() || !filter.matches_bloom(bloom) {
         return None;
     }
     node.backend.block(height)
 }
 
-/// Logs that somebody who was told of everything below `told` heard of, and that are gone.
+/// Logs of reverted blocks, marked as removed, for a client that got all blocks below `told`.
 pub(crate) fn removed<'r>(reverted: &'r Reverted, filter: &'r Filter, told: u64) -> impl Iterator<Item = Log> + 'r {
     let known = reverted.removed.iter().filter(move |block| block.height().0 < told);
     known.flat_map(move |block| matching(block, filter)).map(|log| Log { removed: true, ..log })
@@ -156,12 +159,12 @@ pub(crate) fn matching(block: &ChainBlock, filter: &Filter) -> impl Iterator<Ite
         .filter(|log| filter.matches_address(log.inner.address) && filter.matches_topics(log.inner.data.topics()))
 }
 
-/// About how many bytes of JSON a log makes.
+/// Approximate size of a log as JSON, in bytes.
 pub(crate) fn json_bytes(log: &Log) -> usize {
     LOG_JSON_BYTES + 2 * log.inner.data.data.len()
 }
 
-/// Results so far, within the limits on their number and size.
+/// Results so far; enforces the limits on number and size.
 struct Found {
     logs: Vec<Log>,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! What the server counts. Label values come from fixed sets, so that no client can grow them.
+//! Metrics of the server. Label values come from fixed sets, so that clients cannot create new ones.
 
 use corniche_api::{Method, RpcError};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -23,9 +23,9 @@ pub struct Metrics {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    /// A method's name, `unknown`, or `none` where there is no request to name.
+    /// Name of a method, `unknown`, or `none` if the request could not be parsed.
     method: &'static str,
-    /// 0 for an answer.
+    /// Error code; 0 on success.
     code: i32,
 }
 
@@ -35,7 +35,7 @@ struct MethodLabel {
 }
 
 impl Default for Metrics {
-    /// Metrics that no registry shows.
+    /// Metrics without a registry.
     fn default() -> Self {
         Self {
             requests: Family::default(),
@@ -50,7 +50,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Registers under the prefix `corniche_rpc`.
+    /// Registers the metrics with the prefix `corniche_rpc`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         let registry = registry.sub_registry_with_prefix("corniche_rpc");
@@ -68,18 +68,18 @@ impl Metrics {
         metrics
     }
 
-    /// Counts one answer to a known method.
+    /// Counts one response of a known method.
     pub(crate) fn answered<T>(&self, method: Method, result: &Result<T, RpcError>, took: Duration) {
         self.count(method.name(), result.as_ref().err());
         self.seconds.get_or_create(&MethodLabel { method: method.name() }).observe(took.as_secs_f64());
     }
 
-    /// Counts a request for a method that does not exist.
+    /// Counts a request for an unknown method.
     pub(crate) fn unknown_method(&self, error: &RpcError) {
         self.count("unknown", Some(error));
     }
 
-    /// Counts what was refused before a method could be named.
+    /// Counts a request refused before its method was known.
     pub(crate) fn refused(&self, error: &RpcError) {
         self.count("none", Some(error));
     }

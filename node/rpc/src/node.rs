@@ -1,4 +1,4 @@
-//! What all method handlers share: the backend, the limits, and how a block is named.
+//! State shared by all method handlers: backend and limits; also resolves block ids.
 
 use crate::backend::{Backend, ChainBlock, Reverted, SyncProgress};
 use crate::budget::{self, Budget};
@@ -23,20 +23,20 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{broadcast, watch};
 
-/// Tells the time of day; only the age of filters depends on it.
+/// Wall clock. Expiry of filters and the faucet's days depend on it.
 pub type Clock = Arc<dyn Fn() -> TimestampMs + Send + Sync>;
 
-/// Answers above this are counted against the limit of all large ones, and sent in pieces of this size.
+/// Larger responses reserve memory of the shared budget, and are sent in pieces of this size.
 pub(crate) const LARGE_RESPONSE_BYTES: usize = 64 << 10;
 
-/// The node as one request sees it. Cheap to make.
+/// The node as one request sees it. Cheap to create.
 pub(crate) struct Node {
     common: Arc<Common>,
-    /// How long the request may run; `None` where nothing runs long.
+    /// Deadline of the request; `None` for requests that are always short.
     allowance: Option<Arc<Allowance>>,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct Common {
     pub backend: Arc<dyn Backend>,
     pub config: RpcConfig,
@@ -45,27 +45,27 @@ pub(crate) struct Common {
     pub tip: TipMemo,
     pub proofs: Proofs,
     pub clock: Clock,
-    /// For answers above [`LARGE_RESPONSE_BYTES`], from when they are made until they are sent.
+    /// Budget for responses above [`LARGE_RESPONSE_BYTES`], from creation until they are sent.
     pub response_bytes: Budget,
-    /// The newest head, told as it comes.
+    /// Sends each new head.
     pub heads: watch::Sender<Height>,
-    /// What catching up looks like, told when it begins and when it ends.
+    /// Sends the sync progress when catching up begins and when it ends.
     pub syncing: watch::Sender<Option<SyncProgress>>,
     /// Becomes true when the server stops.
     pub stopped: watch::Receiver<bool>,
     pub rates: Rates,
-    /// The node's own transactions are made one after the other.
+    /// Serialises creating the node's own transactions.
     pub sending: tokio::sync::Mutex<()>,
     pub faucet: Option<Faucet>,
-    /// Blocks that a development chain took back.
+    /// Sends the blocks that a development chain reverted.
     pub reverts: broadcast::Sender<Arc<Reverted>>,
-    /// Accounts whose transactions a development chain takes unsigned.
+    /// Accounts whose transactions a development chain accepts unsigned.
     pub impersonated: Mutex<BTreeSet<Address>>,
-    /// Places for requests that wait for a receipt.
+    /// Budget for requests that wait for a receipt.
     pub awaited_receipts: Budget,
     calls: Work,
     reads: Work,
-    /// One at a time: they share a tree.
+    /// One at a time, because proofs share one tree.
     provers: Work,
 }
 
@@ -121,8 +121,8 @@ impl Node {
         Self { common: Arc::new(common), allowance: None }
     }
 
-    /// Runs a contract, or something as long, off the threads that serve connections, and not for longer than a request may take. The time
-    /// begins when its turn has come.
+    /// Runs a contract call, or similar long work, on a thread outside the async runtime, with the timeout
+    /// for requests. The timeout starts when the job starts, not while it is queued.
     pub async fn call(
         &self,
         client: Origin,
@@ -131,7 +131,7 @@ impl Node {
         self.compute(client, move |node| node.within_limits(client, job(node)?)).await
     }
 
-    /// The same for what is not an answer yet.
+    /// Like [`Self::call`], for results that are not a response yet.
     pub async fn compute<T: Send + 'static>(
         &self,
         client: Origin,
@@ -140,7 +140,8 @@ impl Node {
         self.timed(&self.calls, client, job).await
     }
 
-    /// Makes proofs, likewise, and beside calls: one may have to wait for the sealer.
+    /// Makes proofs, with the same timeout. Separate from calls, because a proof may have to wait for the
+    /// sealer.
     pub async fn prove(
         &self,
         client: Origin,
@@ -166,7 +167,7 @@ impl Node {
         work.run(client, job).await
     }
 
-    /// Reads blocks, likewise. Calls cannot use up its room.
+    /// Reads blocks, with the same timeout. Has its own threads, so that calls cannot starve reads.
     pub async fn read(
         &self,
         client: Origin,
@@ -176,7 +177,7 @@ impl Node {
         self.reads.run(client, move || node.within_limits(client, job(&node)?)).await
     }
 
-    /// Reads a few keys of a state: at once where it is in memory, and like [`Self::read`] where it is not.
+    /// Reads a few keys of a state: at once if the state is in memory, otherwise like [`Self::read`].
     pub async fn look(
         &self,
         client: Origin,
@@ -195,7 +196,7 @@ impl Node {
         .await
     }
 
-    /// Refuses an answer that is too large, now or ever, while it is still the only copy.
+    /// Checks the size limit and reserves memory for a large response, while only one copy exists.
     fn within_limits(&self, client: Origin, mut answer: Json) -> Result<Json, RpcError> {
         let bytes = answer.text.get().len();
         if bytes > self.config.max_response_bytes {
@@ -207,13 +208,13 @@ impl Node {
         Ok(answer)
     }
 
-    /// A filter that goes on from here.
+    /// Creates a filter that starts at the head.
     pub fn add_filter(&self, client: Origin, kind: filters::Kind) -> Result<U128, RpcError> {
         self.filters.add(client, kind, self.backend.head(), (self.clock)())
     }
 
-    /// The height a client means; `None` when there is no such block. Blocks become final as they are made, so there is no
-    /// pending block: `pending` is the head.
+    /// Resolves a block id to a height; `None` if there is no such block. Blocks are final when they are
+    /// made, so there is no pending block: `pending` means the head.
     pub fn height(&self, id: BlockId) -> Option<Height> {
         let head = self.backend.head();
         match id {
@@ -229,12 +230,16 @@ impl Node {
         self.height(id).and_then(|height| self.backend.block(height))
     }
 
-    /// From memory, or from disk.
+    /// State after a block, from memory or from disk.
     pub fn kept_state(&self, height: Height) -> Option<Arc<dyn StateView>> {
         self.backend.state(height).or_else(|| self.backend.old_state(height))
     }
 
-    /// State is read at a block that exists and is recent enough; anything else is an error, never zero.
+    /// State at a block.
+    ///
+    /// # Errors
+    ///
+    /// The block does not exist, or its state is pruned. Values are never reported as zero instead.
     pub fn state(&self, id: BlockId) -> Result<(Height, Arc<dyn StateView>), RpcError> {
         let height = self.height(id).ok_or_else(|| Reason::HeaderNotFound.error())?;
         let state = self.kept_state(height).ok_or_else(|| {
@@ -248,7 +253,7 @@ impl Node {
     }
 }
 
-/// To be asked after reading a state: one that lies on disk may have been forgotten meanwhile.
+/// Call it after reading a state: a state on disk may have been pruned meanwhile.
 pub(crate) fn still_there(state: &dyn StateView) -> Result<(), RpcError> {
     if state.interrupted() { Err(interrupted()) } else { Ok(()) }
 }

@@ -1,7 +1,8 @@
-//! `ots_*`: what Otterscan, an explorer without a database of its own, asks a node for. Shapes are those of Erigon, which it was made for.
+//! `ots_*`: methods for Otterscan, an explorer without its own database. The JSON follows Erigon, for which
+//! Otterscan was made.
 //!
-//! There is no index by address here. What one account did is found in the states that are kept, where a search by halves leads to a block, and
-//! in older blocks one by one, for as long as a query may take.
+//! There is no index by address. An account's activity is found by binary search over the kept states. Older
+//! blocks are scanned one by one, up to the timeout for queries.
 
 mod search;
 
@@ -21,10 +22,10 @@ use std::sync::Arc;
 
 pub(crate) use search::{after, before, by_sender_and_nonce, creator};
 
-/// Of Erigon's, whose methods these are.
+/// Level of Erigon's API that these methods follow.
 pub(crate) const API_LEVEL: u64 = 8;
 
-/// A block as Otterscan names it: Ethereum's way or by a plain number.
+/// Block id in Otterscan's requests: Ethereum's form or a plain number.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum BlockName {
@@ -50,7 +51,7 @@ pub(crate) fn block_details(node: &Node, block: BlockId) -> Result<Json, RpcErro
     }
     let fees: U256 =
         block.receipts.iter().map(|receipt| U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price)).sum();
-    // Nobody is paid for a block but by its fees.
+    // There is no block reward; proposers receive only fees.
     let nothing = U256::ZERO;
     json(&value!({
         "block": told,
@@ -59,7 +60,7 @@ pub(crate) fn block_details(node: &Node, block: BlockId) -> Result<Json, RpcErro
     }))
 }
 
-/// `ots_getBlockTransactions`: a page counted from the block's end, in the block's order.
+/// `ots_getBlockTransactions`: a page of transactions, counted from the block's end, in block order.
 pub(crate) fn block_transactions(node: &Node, block: BlockId, page: usize, size: usize) -> Result<Json, RpcError> {
     let Some(block) = node.block(block) else { return json(&()) };
     let end = block.transactions.len().saturating_sub(page.saturating_mul(size));
@@ -68,7 +69,7 @@ pub(crate) fn block_transactions(node: &Node, block: BlockId, page: usize, size:
     let transactions = shown.clone().map(|index| {
         let mut transaction = in_full(&block, index)?;
         if let Some(Value::String(input)) = transaction.get_mut("input") {
-            // The selector of the function called.
+            // Only the function selector remains.
             input.truncate("0x".len() + 8);
         }
         Ok(transaction)
@@ -78,7 +79,7 @@ pub(crate) fn block_transactions(node: &Node, block: BlockId, page: usize, size:
     json(&value!({"fullblock": told, "receipts": receipts}))
 }
 
-/// A block with the number of its transactions, and without its bloom, which nobody looks at.
+/// Block with its transaction count and without its logs bloom, which Otterscan does not use.
 fn without_bloom(block: &ChainBlock) -> Result<Value, RpcError> {
     let mut told = to_value(&convert::block(block, false)?)?;
     told["logsBloom"] = Value::Null;
@@ -90,7 +91,7 @@ fn in_full(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
     to_value(&convert::transaction(block, index)?)
 }
 
-/// A receipt without its logs, and with the time.
+/// Receipt without logs, with the timestamp.
 fn short_receipt(block: &ChainBlock, index: usize) -> Result<Value, RpcError> {
     let mut receipt = full_receipt(block, index)?;
     (receipt["logs"], receipt["logsBloom"]) = (Value::Null, Value::Null);
@@ -115,7 +116,7 @@ pub(crate) fn has_code(node: &Node, address: &Address, block: BlockId) -> Result
     Ok(has_code)
 }
 
-/// `ots_getTransactionError`: what a transaction that failed returned; nothing if it did not fail.
+/// `ots_getTransactionError`: output of a failed transaction; empty if it succeeded.
 pub(crate) fn transaction_error(node: &Node, hash: &B256) -> Result<Bytes, RpcError> {
     let (block, index) = executed(node, hash)?;
     let receipt = block.receipts.get(index).ok_or_else(|| RpcError::internal("no such receipt"))?;
@@ -128,12 +129,12 @@ fn executed(node: &Node, hash: &B256) -> Result<(Arc<ChainBlock>, usize), RpcErr
     Ok((block, index as usize))
 }
 
-/// Bytes that may be recorded for one answer, which is text of about twice as many.
+/// Recorder with a byte limit for one response: the JSON text has about twice as many bytes.
 fn recorder(node: &Node) -> Trace {
     Trace::new(TraceLimits { bytes: node.config.max_response_bytes / 2, top_only: false })
 }
 
-/// What the transaction did on its way; the outermost frame first.
+/// Call trace of the transaction; the outermost frame is the root.
 fn traced(node: &Node, hash: &B256) -> Result<Option<TraceFrame>, RpcError> {
     let (block, index) = executed(node, hash)?;
     let mut replay = Replay::new(node, block)?;
@@ -146,7 +147,7 @@ fn traced(node: &Node, hash: &B256) -> Result<Option<TraceFrame>, RpcError> {
     Ok(trace.into_parts().0)
 }
 
-/// `ots_traceTransaction`: every call in the order in which it was made.
+/// `ots_traceTransaction`: all calls in the order in which they were made.
 pub(crate) fn trace_transaction(node: &Node, hash: &B256) -> Result<Json, RpcError> {
     #[derive(Serialize)]
     struct Entry<'t> {
@@ -155,7 +156,7 @@ pub(crate) fn trace_transaction(node: &Node, hash: &B256) -> Result<Json, RpcErr
         depth: u32,
         from: Address,
         to: Address,
-        /// `None` where no wei can move.
+        /// `None` for kinds of calls that cannot transfer wei.
         value: Option<U256>,
         input: &'t Bytes,
         output: &'t Bytes,
@@ -180,11 +181,12 @@ pub(crate) fn trace_transaction(node: &Node, hash: &B256) -> Result<Json, RpcErr
     json(&entries)
 }
 
-/// `ots_getInternalOperations`: wei that moved and contracts that were made inside a transaction, and remained.
+/// `ots_getInternalOperations`: transfers of wei and contract creations inside a transaction that were not
+/// reverted.
 pub(crate) fn internal_operations(node: &Node, hash: &B256) -> Result<Json, RpcError> {
     #[derive(Serialize)]
     struct Operation {
-        /// 0 a transfer, 2 a creation, 3 one whose address was chosen. Nothing destroys itself here, which would be 1.
+        /// 0: transfer, 2: CREATE, 3: CREATE2. Otterscan's 1, SELFDESTRUCT, does not exist on this chain.
         #[serde(rename = "type")]
         kind: u8,
         from: Address,
@@ -208,7 +210,7 @@ pub(crate) fn internal_operations(node: &Node, hash: &B256) -> Result<Json, RpcE
     json(&operations)
 }
 
-/// The frames that were not undone, in the order in which they began, each with its depth.
+/// Frames that were not reverted, in the order in which they began, each with its depth.
 fn remaining<'t>(root: Option<&'t TraceFrame>, look: &mut impl FnMut(u32, &'t TraceFrame)) {
     let mut due: Vec<(u32, &TraceFrame)> = root.map(|root| (0, root)).into_iter().collect();
     while let Some((depth, frame)) = due.pop() {
@@ -219,8 +221,8 @@ fn remaining<'t>(root: Option<&'t TraceFrame>, look: &mut impl FnMut(u32, &'t Tr
     }
 }
 
-/// Whether the account sent it, was sent it or was made by it, or ran in it and logged something. Calls that leave no trace in the receipt are
-/// not seen.
+/// True if the account is sender, recipient, created contract or emitter of a log. Calls that leave no trace
+/// in the receipt are not seen.
 fn concerns(receipt: &Receipt, address: &Address) -> bool {
     receipt.sender == *address
         || receipt.to == Some(*address)

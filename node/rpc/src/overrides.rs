@@ -1,4 +1,4 @@
-//! What a client supposes: other accounts than there are, another block than there is.
+//! State overrides and block overrides of calls.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rpc_types_eth::BlockOverrides;
@@ -11,8 +11,8 @@ use corniche_vm::{BlockEnv, Vm, is_precompile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Puts what is supposed of a block in the place of what it is. Difficulty, the price of blobs and hashes of blocks are nothing that a
-/// contract here could see.
+/// Applies block overrides. Difficulty, blob price and block hashes are ignored: contracts here cannot read
+/// them.
 pub(crate) fn suppose_block(env: &mut BlockEnv, supposed: &BlockOverrides) -> Result<(), RpcError> {
     if supposed.beacon_root.is_some() {
         return Err(RpcError::invalid_params("block override \"beaconRoot\" is not supported for this RPC method"));
@@ -33,7 +33,7 @@ pub(crate) fn suppose_block(env: &mut BlockEnv, supposed: &BlockOverrides) -> Re
     Ok(())
 }
 
-/// A state with some accounts replaced by what the client supposes.
+/// State with some accounts replaced by the client's overrides.
 pub(crate) struct Overridden {
     base: Arc<dyn StateView>,
     accounts: BTreeMap<Address, Supposed>,
@@ -43,13 +43,14 @@ pub(crate) struct Overridden {
 
 struct Supposed {
     account: Account,
-    /// Slots not listed read as zero.
+    /// True if slots without an override read as zero.
     replaces_storage: bool,
     storage: BTreeMap<B256, B256>,
 }
 
 impl Overridden {
-    /// `vm` will know the code that is supposed, and `gas`, which is what the request may still use, pays for making it ready.
+    /// Adds the overridden code to `vm`. Preparing the code costs gas, which is taken from `gas`, the
+    /// request's remaining gas.
     pub fn new(
         base: Arc<dyn StateView>,
         rules: &'static ProtocolRules,
@@ -67,7 +68,7 @@ impl Overridden {
         Ok(overridden)
     }
 
-    /// The same code in several places is paid for once.
+    /// Prepares one override's code. Code used at several addresses is charged once.
     fn make_ready(&mut self, address: &Address, code: &Bytes, vm: &mut Vm, gas: &mut u64) -> Result<(), RpcError> {
         if is_precompile(address) {
             return Err(RpcError::invalid_params(format!(

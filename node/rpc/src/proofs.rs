@@ -1,9 +1,10 @@
-//! `eth_getProof`: what the state holds, and what shows it to whoever has a header.
+//! `eth_getProof`: values of the state with Merkle proofs that verify against a header.
 //!
-//! The tree of whoever seals blocks stands at one height, which is ahead of what clients know, and must not wait for them. A node that is asked
-//! for proofs therefore keeps a second tree, copied from that one when the first proof is wanted, and moves it to the block that is
-//! asked for, forwards or backwards: the tree is a function of what the state holds, so the keys that the blocks between have
-//! changed take the values of that block, and its root must be the one in the header.
+//! The sealer's tree has one height, which is ahead of the blocks that clients can see, and it must not wait
+//! for clients. So the node keeps a second tree for proofs. It is copied from the sealer's when the first
+//! proof is requested, and then moved to the requested block, forwards or backwards. This works because the
+//! tree is a function of the state: the keys changed by the blocks in between take the values of that block,
+//! and the root must equal the one in the header.
 
 use crate::jsonrpc::{Json, json};
 use crate::node::{Node, still_there};
@@ -16,15 +17,15 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Slots of one request, as geth has it.
+/// Maximum number of slots per request, as in geth.
 pub(crate) const MAX_SLOTS: usize = 1_024;
-/// Blocks behind the head for which proofs are made: as far as a wallet may be behind.
+/// Number of blocks behind the head for which proofs are made; a wallet may be that far behind.
 const BLOCKS: u64 = 256;
-/// How often, and how long each time, to look whether what is sealed is durable.
+/// Number and length of the waits until the sealed block is durable.
 const NAPS: u32 = 200;
 const NAP: Duration = Duration::from_millis(10);
 
-/// The second tree and the height at which it stands, once it is wanted.
+/// Second tree and its height, once the first proof was requested.
 #[derive(Default)]
 pub(crate) struct Proofs(Mutex<Option<(Height, Tree)>>);
 
@@ -36,7 +37,7 @@ struct Answer {
     balance: U256,
     code_hash: B256,
     nonce: U64,
-    /// What slots are proven against: they lie in the same tree as accounts.
+    /// Root that the slots are proven against: accounts and slots are in one tree.
     storage_hash: B256,
     storage_proof: Vec<SlotProof>,
 }
@@ -48,7 +49,7 @@ struct SlotProof {
     proof: Vec<Bytes>,
 }
 
-/// A slot as its client writes it: whoever writes 32 bytes reads 32 bytes, as from geth.
+/// Slot as the client wrote it: a 32-byte key is returned as 32 bytes, as in geth.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum SlotName {
@@ -94,7 +95,7 @@ pub(crate) fn get(node: &Node, address: Address, slots: Vec<SlotName>, block: Bl
     json(&Answer { address, account_proof, balance, code_hash, nonce: U64::from(nonce), storage_hash: root, storage_proof })
 }
 
-/// The tree at a height, whose values the view has and whose header has the root.
+/// Moves the tree to a height. The view has the values at that height, the header has the root.
 fn move_to<'t>(
     held: &'t mut Option<(Height, Tree)>,
     node: &Node,
@@ -102,7 +103,7 @@ fn move_to<'t>(
     height: Height,
     root: B256,
 ) -> Result<&'t Tree, RpcError> {
-    // A chain that went back may have another block there, or none.
+    // After a revert the chain may have another block at that height, or none.
     let stands = |from: Height, tree: &Tree| node.backend.block(from).is_some_and(|at| at.header.state_root == tree.root());
     let way = match held {
         Some((from, tree)) if from.0.abs_diff(height.0) <= BLOCKS && stands(*from, tree) => {
@@ -113,7 +114,7 @@ fn move_to<'t>(
     let way = match way {
         Some(way) => way,
         None => {
-            // Copying is dear and keeps the sealer waiting, so a copy that would not lead there either is not made.
+            // A copy is expensive and blocks the sealer, so first check that it could reach the target.
             between(node, view, node.backend.head(), height)?;
             *held = None;
             let copied = copy(node, view)?;
@@ -125,7 +126,7 @@ fn move_to<'t>(
     let (mut at, mut tree) = held.take().ok_or_else(|| RpcError::internal("internal error"))?;
     let found = tree.apply(&way);
     if found != root {
-        // Not kept: the next request begins anew.
+        // Not kept; the next request starts with a new copy.
         tracing::error!(from = at.0, to = height.0, %found, %root, "the tree for proofs does not lead to the header's root");
         return Err(RpcError::internal("internal error"));
     }
@@ -133,7 +134,8 @@ fn move_to<'t>(
     Ok(&held.insert((at, tree)).1)
 }
 
-/// What a tree at height `from` has to take to stand at `to`, whose values the view has, unless it is too much.
+/// Changes that move a tree from height `from` to `to`; the view has the values at `to`. Refuses more than
+/// the limit of keys.
 fn between(node: &Node, view: &dyn StateView, from: Height, to: Height) -> Result<Changes, RpcError> {
     let mut way = Changes::default();
     for height in from.min(to).0 + 1..=from.max(to).0 {
@@ -156,7 +158,7 @@ fn too_far() -> RpcError {
     Reason::StateNotAvailable.with("too much has changed since that block to prove what it held")
 }
 
-/// The sealed tree, as soon as all its blocks can be read.
+/// Copies the sealer's tree, and waits until all its blocks are readable.
 fn copy(node: &Node, view: &dyn StateView) -> Result<(Height, Tree), RpcError> {
     let sealed = node.backend.tree().ok_or_else(|| Reason::StateNotAvailable.with("this node makes no proofs"))?;
     let (height, tree) = sealed.copy();

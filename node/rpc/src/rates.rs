@@ -1,5 +1,6 @@
-//! How many requests a client may make. Each address has a bucket that fills at the allowed rate and holds a few seconds of it, so that a page
-//! that loads may ask for much at once; so has each IPv6 network, of which one client may hold many addresses, and each connection.
+//! Rate limits per client, as token buckets. Each address has a bucket that holds a few seconds of its rate,
+//! so that a loading page can send many requests at once. Each connection has one too, and so has each IPv6
+//! network, since one client may use many of its addresses.
 
 use crate::listener::Client;
 use corniche_api::{Reason, RpcError};
@@ -8,19 +9,20 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Seconds of requests that a bucket holds.
+/// Capacity of a bucket, in seconds of requests.
 const BURST_SECONDS: u32 = 5;
-/// Buckets that are kept of each kind; beyond that, full ones go, which changes nothing for anyone.
+/// Maximum number of buckets of each kind. Above it, full ones are removed, which changes no limit.
 const MAX_BUCKETS: usize = 16_384;
-/// An IPv6 network with a prefix of 48 bits, which is what a site gets, may ask as much as so many of its 65,536 addresses.
+/// An IPv6 /48 network, the usual size of a site, may send as many requests as this number of addresses.
 const ADDRESSES_PER_SITE: u32 = 16;
 
-/// Requests per second; `None`: any number.
+/// Requests per second; `None`: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allowed {
     pub address: Option<u32>,
     pub connection: Option<u32>,
-    /// Whether this machine itself is not limited. Behind a proxy on the same machine it would be everyone together.
+    /// True if loopback clients are not limited. Keep it false behind a proxy on the same machine: there all
+    /// clients come from loopback.
     pub spare_loopback: bool,
 }
 
@@ -38,12 +40,13 @@ struct Buckets {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bucket {
-    /// When it is or was full again: in the future by one request's share for each that was taken. `None`: nothing was ever taken.
+    /// Time at which the bucket is full again: each request taken moves it into the future by one share.
+    /// `None`: never used.
     full_at: Option<Instant>,
 }
 
 impl Bucket {
-    /// When it is full again after one more is taken, or for how long there is none to take.
+    /// Returns the bucket after taking one request, or the wait until one is available.
     fn after_one(self, per_second: u32, now: Instant) -> Result<Self, Duration> {
         let share = Duration::from_secs(1) / per_second;
         let depth = share * per_second.saturating_mul(BURST_SECONDS);
@@ -63,12 +66,16 @@ impl Rates {
         Self { allowed, buckets: Mutex::default() }
     }
 
-    /// Takes a request from each bucket of the client, or from none and says when there will be one again.
+    /// Takes one request from each of the client's buckets, or from none.
+    ///
+    /// # Errors
+    ///
+    /// Some bucket is empty; the error contains the wait.
     pub fn take(&self, client: &Client, now: Instant) -> Result<(), RpcError> {
         if self.allowed.spare_loopback && client.origin.is_loopback() {
             return Ok(());
         }
-        // Every critical section leaves the bucket whole.
+        // Every critical section leaves the bucket consistent.
         let mut connection = client.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let after = match self.allowed.connection {
             Some(per_second) => {
@@ -98,12 +105,12 @@ impl Rates {
     }
 
     fn lock(&self) -> MutexGuard<'_, Buckets> {
-        // Every critical section leaves the maps whole.
+        // Every critical section leaves the maps consistent.
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The client's bucket, if there is one or room for it.
+/// Returns the client's bucket, or a new one if there is room.
 fn room<K: Ord>(buckets: &mut BTreeMap<K, Bucket>, key: &K, now: Instant) -> Result<Bucket, RpcError> {
     if let Some(bucket) = buckets.get(key) {
         return Ok(*bucket);
@@ -111,7 +118,8 @@ fn room<K: Ord>(buckets: &mut BTreeMap<K, Bucket>, key: &K, now: Instant) -> Res
     if buckets.len() >= MAX_BUCKETS {
         buckets.retain(|_, bucket| !bucket.is_full(now));
         if buckets.len() >= MAX_BUCKETS {
-            // So many addresses at once are no clients of one node: who is told to come back loses least.
+            // So many addresses at once are not normal clients of one node; refusing new ones does the least
+            // harm.
             return Err(Reason::RateLimited.with("too many addresses ask at once"));
         }
     }
@@ -139,7 +147,7 @@ mod tests {
         Rates::new(Allowed { address: per_second, connection: None, spare_loopback })
     }
 
-    /// How many of `tries` requests at one moment are let through, each by a connection of its own.
+    /// Counts how many of `tries` simultaneous requests pass, each on its own connection.
     fn passed(rates: &Rates, from: Origin, now: Instant, tries: u32) -> u32 {
         (0..tries).map(|_| u32::from(rates.take(&client(from), now).is_ok())).sum()
     }

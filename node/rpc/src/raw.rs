@@ -1,5 +1,5 @@
-//! `debug_getRaw*` and `eth_getRawTransaction*`: blocks and what is in them as bytes, from which anyone computes the hashes and roots
-//! in the header.
+//! `debug_getRaw*` and `eth_getRawTransaction*`: blocks and their contents as encoded bytes, so that clients
+//! can recompute the hashes and roots of the header.
 
 use crate::backend::ChainBlock;
 use crate::node::Node;
@@ -18,12 +18,12 @@ pub(crate) fn header(node: &Node, id: BlockId) -> Result<Bytes, RpcError> {
     Ok(alloy_rlp::encode(&block(node, id)?.header).into())
 }
 
-/// RLP of header, transactions and no uncles.
+/// RLP of header, transactions and an empty list of uncles.
 pub(crate) fn whole_block(node: &Node, id: BlockId) -> Result<Bytes, RpcError> {
     let block = block(node, id)?;
     let mut transactions = Vec::new();
     for raw in &block.transactions {
-        // A legacy transaction is a list of its own; a typed one stands in the list as a string of bytes.
+        // A legacy transaction is an RLP list; a typed one is a byte string.
         match raw.first() {
             Some(first) if *first >= 0xc0 => transactions.extend_from_slice(raw),
             _ => raw.as_ref().encode(&mut transactions),
@@ -40,7 +40,7 @@ pub(crate) fn whole_block(node: &Node, id: BlockId) -> Result<Bytes, RpcError> {
     Ok(encoded.into())
 }
 
-/// As they are hashed into the receipts root.
+/// Receipts as they are encoded for the receipts root.
 pub(crate) fn receipts(node: &Node, id: BlockId) -> Result<Vec<Bytes>, RpcError> {
     let encoded = |receipt: &corniche_types::Receipt| {
         let mut bytes = Vec::new();
@@ -50,18 +50,18 @@ pub(crate) fn receipts(node: &Node, id: BlockId) -> Result<Vec<Bytes>, RpcError>
     Ok(block(node, id)?.receipts.iter().map(encoded).collect())
 }
 
-/// Of a block or of the pool; nothing of one that is unknown, as geth answers.
+/// Bytes of a transaction in a block or in the pool; empty if it is unknown, as in geth.
 pub(crate) fn transaction(node: &Node, hash: &B256) -> Bytes {
     let executed = || {
         let (height, index) = node.backend.transaction(hash)?;
         node.backend.block(height)?.transactions.get(index as usize).cloned()
     };
     let waiting = || Some(node.backend.pool_transaction(hash)?.transaction().raw().clone());
-    // It may have gone from the pool into a block between two looks.
+    // It may have moved from the pool into a block between the two lookups.
     executed().or_else(waiting).or_else(executed).unwrap_or_default()
 }
 
-/// Nothing where the block is unknown or shorter, as geth answers.
+/// Empty if the block is unknown or has fewer transactions, as in geth.
 pub(crate) fn transaction_in_block(node: &Node, block: BlockId, index: Index) -> Bytes {
     node.block(block).and_then(|block| block.transactions.get(index.0).cloned()).unwrap_or_default()
 }

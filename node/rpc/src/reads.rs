@@ -1,4 +1,4 @@
-//! Methods that read the chain in a few lines each.
+//! Short methods that read the chain.
 
 use crate::convert;
 use crate::jsonrpc::{Json, json};
@@ -17,7 +17,7 @@ pub(crate) fn syncing(node: &Node) -> Result<Json, RpcError> {
     }
 }
 
-/// Slots of several accounts at once, as many as one request may name.
+/// `eth_getStorageValues`: slots of several accounts, at most `max_slots`.
 pub(crate) fn storage_values(
     node: &Node,
     wanted: BTreeMap<Address, Vec<U256>>,
@@ -60,20 +60,20 @@ pub(crate) fn transaction_by_hash(node: &Node, hash: &B256) -> Result<Json, RpcE
     if let Some(waiting) = node.backend.pool_transaction(hash) {
         return json(&convert::pending_transaction(waiting.transaction(), waiting.sender()));
     }
-    // It may have gone from the pool into a block between the two looks.
+    // It may have moved from the pool into a block between the two lookups.
     match node.backend.transaction(hash) {
         Some((height, index)) => transaction_in_block(node, BlockId::from(height.0), Index(index as usize)),
         None => json(&()),
     }
 }
 
-/// A status, and the times that are known.
+/// Status of a transaction, and the times that are known.
 pub(crate) fn transaction_report(node: &Node, hash: &B256) -> Option<TransactionReport> {
     let status = node.backend.status(hash)?;
     let times = match status {
         TransactionStatus::Executed { block_number, .. } | TransactionStatus::Certified { block_number, .. } => {
             let ordered = node.backend.block(Height(block_number)).map(|block| block.time().0);
-            // It may have left this node's pool and come into the block through another's.
+            // It may have left this node's pool and been executed through another node's.
             TransactionTimes { ordered_ms: ordered, left_ms: None, ..node.backend.pool_times(hash) }
         }
         _ => node.backend.pool_times(hash),

@@ -1,5 +1,6 @@
-//! Blocks run again. What a debugger asks for is not kept, so it is found anew: the transactions of a block once more, from the state before
-//! it. They come to what they came to then; one that does not is a fault of this node, and its trace is not shown.
+//! Re-execution of blocks for tracers. Traces are not stored: the transactions of a block run again on the
+//! state before it. Their results must equal the receipts. A difference is a fault of this node, and the
+//! trace is then not returned.
 
 use crate::backend::ChainBlock;
 use crate::call::environment;
@@ -14,21 +15,25 @@ use corniche_vm::{BlockEnv, NotExecuted, Trace, TraceFrame};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A block's transactions, one after the other.
+/// Executes a block's transactions one after the other.
 pub(crate) struct Replay<'n> {
     node: &'n Node,
     block: Arc<ChainBlock>,
     env: BlockEnv,
     base: Arc<dyn StateView>,
-    /// Since the block began.
+    /// Changes since the block began.
     changes: Changes,
-    /// Who proposed each transaction and gets its tip.
+    /// Proposer of each transaction, who receives its tip.
     authors: Vec<ValidatorIndex>,
     next: usize,
 }
 
 impl<'n> Replay<'n> {
-    /// At the block's beginning, when the state is still held that it began with.
+    /// Starts at the block's beginning.
+    ///
+    /// # Errors
+    ///
+    /// The genesis block cannot be traced, nor a block whose parent state is pruned.
     pub fn new(node: &'n Node, block: Arc<ChainBlock>) -> Result<Self, RpcError> {
         let parent = block.height().0.checked_sub(1).ok_or_else(|| Reason::GenesisNotTraceable.error())?;
         let (_, base) = node.state(BlockId::from(parent))?;
@@ -36,7 +41,7 @@ impl<'n> Replay<'n> {
         Ok(Self { node, env: environment(node, &block), block, base, changes: Changes::default(), authors, next: 0 })
     }
 
-    /// Runs what comes before the transaction at this position.
+    /// Executes the transactions before this position.
     pub fn skip_to(&mut self, position: usize) -> Result<(), RpcError> {
         while self.next < position {
             self.run(None)?;
@@ -44,7 +49,8 @@ impl<'n> Replay<'n> {
         Ok(())
     }
 
-    /// Runs the next transaction; there is one. Where frames of it fail is found out by running it once more, if `places` are wanted.
+    /// Executes the next transaction, which must exist. With `places`, runs it once more to find where frames
+    /// fail.
     pub fn run_traced(&mut self, trace: &mut Trace, places: bool) -> Result<(), RpcError> {
         if !places {
             return self.run(Some(trace));
@@ -61,7 +67,7 @@ impl<'n> Replay<'n> {
         self.run(Some(trace))
     }
 
-    /// Runs the next transaction; there is one.
+    /// Executes the next transaction, which must exist.
     pub fn run(&mut self, trace: Option<&mut Trace>) -> Result<(), RpcError> {
         let position = self.next;
         let (raw, receipt) = (&self.block.transactions[position], &self.block.receipts[position]);
@@ -93,7 +99,7 @@ impl<'n> Replay<'n> {
         Ok(())
     }
 
-    /// The state that the next transaction finds.
+    /// State before the next transaction.
     pub fn view(&self) -> Overlay<'_> {
         Overlay { base: &*self.base, changes: &self.changes }
     }
@@ -104,7 +110,7 @@ impl<'n> Replay<'n> {
     }
 }
 
-/// Who proposed each transaction that was executed.
+/// Proposer of each executed transaction.
 fn authors(ordering: &OrderingRecord) -> Vec<ValidatorIndex> {
     let skipped: BTreeSet<usize> = ordering.skipped.iter().map(|skipped| skipped.position as usize).collect();
     let ordered = ordering.batches.iter().flat_map(|batch| std::iter::repeat_n(batch.author, batch.count as usize));

@@ -1,9 +1,10 @@
-//! The HTTP side: one port for JSON-RPC over POST, WebSockets and `/health`, another for `/metrics`.
+//! HTTP server: one port for JSON-RPC over POST, WebSockets and `/health`, another for `/metrics`.
 //!
-//! Framing and method tables are our own ([`crate::jsonrpc`], [`crate::dispatch`]) rather than a JSON-RPC server library.
-//! The maintained one, jsonrpsee 0.26, starts an unbounded task for each WebSocket message, answers JSON that is no request
-//! with "parse error", answers `eth_subscribe` over HTTP with "internal error", and runs the elements of a batch past its own
-//! middleware, where we count: clients and the bounds of this node need all four otherwise.
+//! Framing and method table are our own ([`crate::jsonrpc`], [`crate::dispatch`]), not those of a JSON-RPC
+//! library. The maintained library, jsonrpsee 0.26, differs in four points that clients or the node's limits
+//! need. It spawns an unbounded task for each WebSocket message. It replies "parse error" to JSON that is not
+//! a request. It replies "internal error" to `eth_subscribe` over HTTP. It runs batch elements past its own
+//! middleware, where requests are counted.
 
 use crate::answer::{Reply, answer};
 use crate::backend::{Backend, ChainEvent};
@@ -35,24 +36,25 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-/// How often a node that gets no blocks looks whether it is behind.
+/// Interval at which a node without new blocks checks whether it is behind.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Everything a server is made of.
+/// Parts of a server.
 pub struct ServerParts {
     pub config: RpcConfig,
-    /// Bound by the caller, who thereby chooses address and port and learns early when they are taken.
+    /// Already bound, so that the caller chooses the address and sees bind errors early.
     pub listener: TcpListener,
     pub backend: Arc<dyn Backend>,
     /// From [`Metrics::register`].
     pub metrics: Metrics,
-    /// Where `registry` is served under `/metrics`; `None`: nowhere. Its clients are operators, so it is not the public port.
+    /// Serves `registry` at `/metrics`; `None`: not served. Separate from the public port, because metrics
+    /// are for operators.
     pub metrics_listener: Option<TcpListener>,
     pub registry: Arc<Registry>,
     pub clock: Clock,
 }
 
-/// A running server. Dropping it leaves the server running; [`Self::stop`] ends it.
+/// Running server. Dropping it leaves the server running; [`Self::stop`] ends it.
 #[derive(Debug)]
 pub struct RpcServer {
     address: SocketAddr,
@@ -62,7 +64,7 @@ pub struct RpcServer {
 }
 
 impl RpcServer {
-    /// Starts serving; must be called within a tokio runtime.
+    /// Starts the server; must be called within a tokio runtime.
     pub fn start(parts: ServerParts) -> io::Result<Self> {
         let ServerParts { config, listener, backend, metrics, metrics_listener, registry, clock } = parts;
         let address = listener.local_addr()?;
@@ -102,12 +104,12 @@ impl RpcServer {
         self.address
     }
 
-    /// Where `/metrics` is served.
+    /// Address of `/metrics`.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
-    /// Ends open connections, with a moment for answers under way.
+    /// Closes open connections; requests in progress get up to 3 s.
     pub async fn stop(self) {
         self.stopping.send_replace(true);
         for mut task in self.tasks {
@@ -119,16 +121,16 @@ impl RpcServer {
 }
 
 pub(crate) async fn until(mut stopped: watch::Receiver<bool>) {
-    // An error means that the sender is gone without a stop: serve on.
+    // An error means that the sender was dropped without a stop: keep serving.
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Passes the backend's news on: the newest head to everyone, pending transactions to filters and those who subscribed.
+/// Forwards the backend's events: new heads to everyone, pending transactions to filters and subscribers.
 async fn feed(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch::Receiver<bool>) {
     let mut events = node.backend.subscribe();
-    // What was announced before the subscription.
+    // Reports a head announced before the subscription.
     tell_head(&node);
     let stopped = until(stopped);
     tokio::pin!(stopped);
@@ -137,7 +139,7 @@ async fn feed(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch:
     loop {
         let event = tokio::select! {
             () = &mut stopped => return,
-            // Falling behind makes no head.
+            // A node that falls behind gets no head events, so it has to check.
             _ = look.tick() => {
                 tell_progress(&node);
                 continue;
@@ -148,14 +150,14 @@ async fn feed(node: Arc<Node>, pending: broadcast::Sender<B256>, stopped: watch:
             Ok(ChainEvent::Head(_)) | Err(broadcast::error::RecvError::Lagged(_)) => tell_head(&node),
             Ok(ChainEvent::Pending(hash)) => {
                 node.filters.pending(hash);
-                // An error means that nobody listens.
+                // An error means that there are no receivers.
                 let _ = pending.send(hash);
             }
             Ok(ChainEvent::Finalized(_)) => {}
             Ok(ChainEvent::Reverted(reverted)) => {
                 node.filters.revert(&reverted);
                 node.tip.forget();
-                // Before the head: whoever sees that one knows of this.
+                // Sent before the head, so that receivers of the head know of the revert.
                 let _ = node.reverts.send(reverted);
                 tell_head(&node);
             }
@@ -169,7 +171,7 @@ fn tell_head(node: &Node) {
     tell_progress(node);
 }
 
-/// Subscribers hear that catching up began or ended, not each step.
+/// Subscribers are notified when catching up begins or ends, not of each step.
 fn tell_progress(node: &Node) {
     let progress = node.backend.syncing();
     node.syncing.send_if_modified(|told| {
@@ -179,7 +181,7 @@ fn tell_progress(node: &Node) {
     });
 }
 
-/// In geth's words.
+/// Same text as geth.
 const OTHER_HOST: (StatusCode, &str) = (StatusCode::FORBIDDEN, "invalid host specified\n");
 const NOT_JSON: (StatusCode, &str) =
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid content type, only application/json is supported\n");
@@ -220,7 +222,7 @@ async fn root(State(server): State<Arc<Server>>, ConnectInfo(client): ConnectInf
     }
     match *request.method() {
         Method::POST => server.post(client, request).await,
-        // Load balancers look for a 200 here.
+        // Load balancers expect a 200 here.
         Method::GET | Method::HEAD => "Corniche JSON-RPC: POST requests here, or open a WebSocket.\n".into_response(),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     }
@@ -254,7 +256,7 @@ impl Server {
         let mut pieces = body.into_data_stream();
         let mut read = Gathered::default();
         while let Some(piece) = pieces.next().await {
-            // Badly framed, or cut off, in which case nobody hears it.
+            // Bad framing, or the connection is cut off; then the response is lost too.
             let piece = piece.map_err(|_| {
                 (StatusCode::BAD_REQUEST, RpcError::new(ErrorCode::InvalidRequest, "request body cannot be read"))
             })?;
@@ -268,7 +270,7 @@ impl Server {
         Ok(read)
     }
 
-    /// Answers what is not even looked at. Sending it counts as a request.
+    /// Refuses a request without parsing it. It still counts as a request.
     fn refuse(&self, client: &Client, status: StatusCode, error: RpcError) -> Response {
         match self.node.rates.take(client, Instant::now()) {
             Ok(()) => self.tell(status, error),
@@ -276,7 +278,7 @@ impl Server {
         }
     }
 
-    /// Answers what cannot be read as JSON-RPC, in JSON-RPC all the same.
+    /// Sends a JSON-RPC error for a request that cannot be read as JSON-RPC.
     fn tell(&self, status: StatusCode, error: RpcError) -> Response {
         self.node.metrics.refused(&error);
         let mut text = String::new();
@@ -308,7 +310,8 @@ impl Server {
         })
     }
 
-    /// As geth checks it: an address is no name that somebody made to lead here, and neither is one that this node is told it has.
+    /// Checks the Host header, as geth does, against DNS rebinding. Allowed are IP addresses and the
+    /// configured names.
     fn admits_host(&self, request: &Request) -> bool {
         let Some(allowed) = &self.node.config.hosts else { return true };
         let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
@@ -321,7 +324,7 @@ impl Server {
         bare.parse::<std::net::IpAddr>().is_ok() || allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
     }
 
-    /// Browsers do not ask before they open a WebSocket; they only say where the page is from.
+    /// Browsers send no preflight request before they open a WebSocket, only the Origin header.
     fn admits_origin(&self, headers: &HeaderMap) -> bool {
         let (Some(allowed), Some(origin)) = (&self.node.config.allowed_origins, headers.get(header::ORIGIN)) else {
             return true;
@@ -330,7 +333,7 @@ impl Server {
     }
 }
 
-/// A large answer goes out in pieces, and its reservation with the last of them.
+/// A large response is sent in pieces; its memory is released with the last one.
 fn respond(reply: Reply) -> Response {
     let Reply { text, reserved, .. } = reply;
     if text.len() <= LARGE_RESPONSE_BYTES {
@@ -347,7 +350,7 @@ fn respond(reply: Reply) -> Response {
     (headers, Body::from_stream(pieces)).into_response()
 }
 
-/// The types browsers may not send to another origin without asking it first.
+/// Accepts only content types that browsers send cross-origin after a preflight request.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(content_type) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -357,7 +360,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 const NO_FAUCET: (StatusCode, &str) = (StatusCode::NOT_FOUND, "this node has no faucet\n");
-/// More than an address takes.
+/// Enough for an address.
 const FAUCET_BODY_BYTES: usize = 4 << 10;
 
 async fn faucet(State(server): State<Arc<Server>>) -> Response {
@@ -375,7 +378,8 @@ async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): Conn
     if let Err(error) = server.node.rates.take(&client, Instant::now()) {
         return server.tell(StatusCode::TOO_MANY_REQUESTS, error);
     }
-    // A page elsewhere must not spend its readers' share: what is not JSON needs nobody's leave to be sent.
+    // Other web pages must not use up their visitors' limit: a cross-origin request that is not JSON needs no
+    // preflight.
     if !server.admits_host(&request) {
         return OTHER_HOST.into_response();
     }
@@ -385,7 +389,7 @@ async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): Conn
     let body = axum::body::to_bytes(request.into_body(), FAUCET_BODY_BYTES);
     match tokio::time::timeout(server.node.config.body_timeout, body).await {
         Ok(Ok(body)) => {
-            // A task of its own, which goes on when the client does not wait for it.
+            // Spawned as a task, so that it continues if the client disconnects.
             let given = tokio::spawn(async move {
                 let faucet = server.node.faucet.as_ref()?;
                 Some(faucet.give(&server.node, client.origin, &body).await)
@@ -400,7 +404,7 @@ async fn ask_faucet(State(server): State<Arc<Server>>, ConnectInfo(client): Conn
     }
 }
 
-/// 200 when the node answers from the head of the chain, 503 while it catches up.
+/// Returns 200 if the node is at the head of the chain, 503 while it catches up.
 async fn health(State(server): State<Arc<Server>>) -> Response {
     let backend = &server.node.backend;
     let syncing = backend.syncing().is_some();
@@ -415,13 +419,13 @@ async fn health(State(server): State<Arc<Server>>) -> Response {
     (status, axum::Json(body)).into_response()
 }
 
-/// Open connections for `/metrics`.
+/// Maximum number of open connections for `/metrics`.
 const METRICS_CONNECTIONS: usize = 16;
 
-/// Serves `/metrics` and nothing else.
+/// Serves only `/metrics`.
 async fn serve_metrics(listener: TcpListener, registry: Arc<Registry>, stopped: watch::Receiver<bool>) {
     let config = RpcConfig { max_connections: METRICS_CONNECTIONS, ..RpcConfig::default() };
-    // Connections of operators are not counted.
+    // Operators' connections are not counted in the metrics.
     let listener = BoundedListener::new(listener, &config, Metrics::default());
     let router = Router::new().route("/metrics", get(metrics)).with_state(registry);
     if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until(stopped)).await {

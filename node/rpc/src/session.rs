@@ -1,7 +1,7 @@
 //! Subscriptions of one WebSocket.
 //!
-//! Like a filter, a subscription is a position in the chain. When the connection is told of a new head it asks what is due, one
-//! subscription after the other; a client that reads slowly gets everything later, and nothing queues for it meanwhile.
+//! A subscription is a position in the chain, like a filter. For each new head, the connection asks each
+//! subscription what is due. A slow client gets notifications later; nothing is queued for it meanwhile.
 
 use crate::backend::{Reverted, SyncProgress};
 use crate::convert;
@@ -16,22 +16,22 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a subscription is about.
+/// Topic of a subscription.
 pub(crate) enum Topic {
     NewHeads,
     Logs(Arc<Filter>),
     Pending {
         full: bool,
     },
-    /// Whether catching up, and what the client has heard of it.
+    /// Sync status, and the one that the client got last.
     Syncing {
         told: Option<bool>,
     },
-    /// How far a validator's DAG goes. Nothing is owed to anybody: whoever is told next is told what is newest then.
+    /// Newest round of a validator's DAG. Rounds may be skipped: each notification contains the newest.
     Dag,
 }
 
-/// What a subscription is told of a block.
+/// Notification due for a block.
 pub(crate) enum Due {
     Header,
     Logs(Arc<Filter>),
@@ -45,9 +45,9 @@ pub(crate) struct Session {
 
 struct Subscription {
     topic: Topic,
-    /// The first height to tell about.
+    /// First height to report.
     next: u64,
-    /// False until the client has been told the subscription's name.
+    /// False until the client has received the subscription's id.
     started: bool,
 }
 
@@ -67,7 +67,7 @@ impl Session {
         Ok(id)
     }
 
-    /// Whether there was one.
+    /// Returns true if the subscription existed.
     pub fn unsubscribe(&self, id: U128) -> bool {
         let removed = self.lock().remove(&id).is_some();
         if removed {
@@ -76,7 +76,7 @@ impl Session {
         removed
     }
 
-    /// The client knows these names now. Answers whether one of them follows the DAG.
+    /// Starts subscriptions whose ids were sent to the client. Returns true if one of them follows the DAG.
     pub fn start(&self, ids: &[U128]) -> bool {
         let (mut subscriptions, mut dag) = (self.lock(), false);
         for id in ids {
@@ -88,7 +88,7 @@ impl Session {
         dag
     }
 
-    /// Whether any subscription follows the chain.
+    /// True if any subscription follows the chain.
     pub fn follows_heads(&self) -> bool {
         self.any(Topic::is_of_blocks)
     }
@@ -109,15 +109,15 @@ impl Session {
         self.lock().values().any(|subscription| subscription.started && wanted(&subscription.topic))
     }
 
-    /// The lowest height some subscription has not been told about yet.
+    /// Lowest height that some subscription has still to report.
     pub fn next(&self) -> Option<u64> {
         let subscriptions = self.lock();
         let started = subscriptions.values().filter(|subscription| subscription.started && subscription.topic.is_of_blocks());
         started.map(|subscription| subscription.next).min()
     }
 
-    /// The next subscription that is due something of the block at `height`. From now on it counts as told: a connection that fails to tell
-    /// it ends.
+    /// Next subscription with something due for the block at `height`. It counts as sent from now on: a
+    /// connection that fails to send it ends.
     pub fn take_due(&self, height: Height) -> Option<(U128, Due)> {
         self.lock().iter_mut().find_map(|(id, subscription)| {
             if !subscription.started || subscription.next > height.0 {
@@ -133,7 +133,7 @@ impl Session {
         })
     }
 
-    /// Subscriptions to transactions that enter the pool, each with whether it wants them in full.
+    /// Subscriptions to pending transactions, each with its flag for full transactions.
     pub fn of_pending(&self) -> Vec<(U128, bool)> {
         let subscriptions = self.lock();
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
@@ -144,7 +144,7 @@ impl Session {
         of_pending.collect()
     }
 
-    /// Messages to those who follow the DAG, which goes so far now.
+    /// Notifications of the newest DAG round.
     pub fn tell_dag(&self, growth: DagGrowth) -> Vec<String> {
         let subscriptions = self.lock();
         let started = subscriptions.iter().filter(|(_, subscription)| subscription.started);
@@ -152,8 +152,8 @@ impl Session {
         of_dag.map(|(id, _)| notification(*id, &growth)).collect()
     }
 
-    /// Messages about blocks that are not part of the chain any more, to those that were told of them: their logs again, as
-    /// removed. The newest header that is left, and what comes after it, follows like any other.
+    /// Notifications of reverted blocks, for subscriptions that reported them: their logs again, marked as
+    /// removed. The newest remaining header and its successors follow like any other.
     pub fn tell_reverted(&self, reverted: &Reverted) -> Vec<String> {
         let mut messages = Vec::new();
         for (id, subscription) in self.lock().iter_mut().filter(|(_, subscription)| subscription.started) {
@@ -173,8 +173,8 @@ impl Session {
         messages
     }
 
-    /// Messages to those who have not heard whether this node catches up, or heard otherwise. The first comes at once: who subscribes
-    /// learns how it stands.
+    /// Sync notifications for subscriptions whose last reported status differs. The first is sent immediately
+    /// after subscribing.
     pub fn tell_syncing(&self, progress: Option<SyncProgress>) -> Vec<String> {
         let now = progress.is_some();
         let mut messages = Vec::new();
@@ -194,7 +194,7 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<U128, Subscription>> {
-        // Every critical section leaves the map whole.
+        // Every critical section leaves the map consistent.
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -212,7 +212,7 @@ impl Drop for Session {
     }
 }
 
-/// The message that tells a subscription something.
+/// Encodes the notification of a subscription.
 pub(crate) fn notification<T: Serialize>(id: U128, result: &T) -> String {
     #[derive(Serialize)]
     struct Notification<'a, T> {

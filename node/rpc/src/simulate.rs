@@ -1,7 +1,8 @@
-//! `eth_simulateV1`: blocks of calls, each on the state that the one before left, on top of a block that is there.
+//! `eth_simulateV1`: simulates blocks of calls on top of an existing block, each on the state after the one
+//! before.
 //!
-//! What comes out looks like blocks; nobody ordered them, no one signed their transactions, and their state root is zero, since finding it
-//! would cost as much as running them.
+//! The results look like blocks, but they were not ordered and their transactions are unsigned. Their state
+//! root is zero, because computing it would cost as much as executing them.
 
 use crate::backend::ChainBlock;
 use crate::call::{failure, to_call};
@@ -22,15 +23,16 @@ use corniche_types::{Header, Height, Log, Receipt, SkipReason, certified, header
 use corniche_vm::{BlockEnv, Call, End, FrameKind, Trace, TraceFrame, TraceLimits, Vm};
 use std::sync::Arc;
 
-/// Blocks of one request, those between the named ones included.
+/// Maximum number of blocks per request, including the empty ones that fill gaps in the numbers.
 const MAX_BLOCKS: u64 = 256;
-/// Between two blocks of which no time is named.
+/// Seconds between two blocks without an explicit time.
 const SECONDS: u64 = 1;
-/// Who logs transfers of wei when they are asked for, and as what: ERC-20's Transfer(address,address,uint256).
+/// Emitter and topic of the logs for wei transfers (`traceTransfers`): ERC-20's
+/// Transfer(address,address,uint256).
 const TRANSFERS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
-/// The refusals that the method's description numbers.
+/// Error with a code from the specification of `eth_simulateV1`.
 fn refusal(code: i32, message: String) -> RpcError {
     RpcError { code, message, data: None }
 }
@@ -57,7 +59,7 @@ pub(crate) fn simulate(node: &Node, payload: SimulatePayload, on: BlockId) -> Re
     json(&blocks)
 }
 
-/// The blocks by ascending number, with empty ones where numbers were left out.
+/// Returns the blocks in ascending order; fills gaps with empty blocks.
 fn plan(parent: &ChainBlock, named: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcError> {
     if named.is_empty() {
         return Err(RpcError::invalid_params("empty input"));
@@ -93,26 +95,26 @@ fn plan(parent: &ChainBlock, named: Vec<SimBlock>) -> Result<Vec<SimBlock>, RpcE
 
 struct Simulation<'n> {
     node: &'n Node,
-    /// Knows the code that was supposed so far.
+    /// Contains the code overrides so far.
     vm: Vm,
     validation: bool,
     trace_transfers: bool,
     full: bool,
-    /// After the blocks so far.
+    /// State after the blocks so far.
     view: Arc<dyn StateView>,
     parent: Header,
     parent_hash: B256,
-    /// The block that is there.
+    /// Existing block below the simulated ones.
     base: Height,
-    /// Of the blocks so far.
+    /// Hashes of the blocks so far.
     hashes: Vec<B256>,
-    /// What all calls that are to come may use together.
+    /// Gas left for all remaining calls.
     gas: u64,
     /// Bytes that calls may still return and log.
     room: usize,
 }
 
-/// One block under way.
+/// Block being simulated.
 struct Under {
     env: BlockEnv,
     gas_used: u64,
@@ -152,7 +154,7 @@ impl Simulation<'_> {
             self.call(&mut under, request)?;
         }
         let finished = self.finish(&mut under);
-        // As a block ends whose changes are kept.
+        // Executing a real block ends with the same write.
         if let Some((number, hash)) = certified::written_by(under.env.number).and_then(|number| self.hash_of(number)) {
             under.changes.storage.insert((certified::ADDRESS, certified::slot(number)), hash);
         }
@@ -161,7 +163,7 @@ impl Simulation<'_> {
         Ok(finished)
     }
 
-    /// A header's number and hash, if there is one.
+    /// Number and hash of a header, if it exists.
     fn hash_of(&self, number: u64) -> Option<(u64, B256)> {
         let hash = match number.checked_sub(self.base.0 + 1) {
             Some(above) => self.hashes.get(usize::try_from(above).ok()?).copied(),
@@ -248,7 +250,7 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    /// The block, whose successor comes next.
+    /// Completes the block and moves on to its successor.
     fn finish(&mut self, under: &mut Under) -> SimulatedBlock {
         let (envelopes, senders): (Vec<_>, Vec<_>) = std::mem::take(&mut under.transactions).into_iter().unzip();
         let header = Header {
@@ -295,7 +297,7 @@ impl Simulation<'_> {
     }
 }
 
-/// A view with changes on top that it owns.
+/// View with its own changes on top of a base.
 struct After {
     base: Arc<dyn StateView>,
     changes: Changes,
@@ -325,7 +327,7 @@ impl StateView for After {
     }
 }
 
-/// Why a call cannot be a transaction, by the number that the method's description gives it.
+/// Error for a call that is not a valid transaction, with the code of the method's specification.
 fn invalid(reason: SkipReason, detail: String) -> RpcError {
     let code = match reason {
         SkipReason::NonceTooLow => -38010,
@@ -341,12 +343,12 @@ fn invalid(reason: SkipReason, detail: String) -> RpcError {
     refusal(code, Reason::from(reason).with(detail).message)
 }
 
-/// What other calls answer to a fee that is too low has a number of its own here.
+/// Replaces the code of the fee error: `eth_simulateV1` has its own.
 fn underpriced(error: RpcError) -> RpcError {
     if error.message.starts_with(Reason::FeeCapBelowBaseFee.phrase()) { refusal(-38012, error.message) } else { error }
 }
 
-/// The transaction that the call would be if somebody signed it.
+/// Transaction for the call, without a signature.
 fn unsigned(request: TransactionRequest, call: &Call, chain_id: u64) -> Result<TxEnvelope, RpcError> {
     let mut request = TransactionRequest { chain_id: Some(chain_id), transaction_type: None, ..request };
     request.input = call.input.clone().into();
@@ -361,7 +363,7 @@ fn unsigned(request: TransactionRequest, call: &Call, chain_id: u64) -> Result<T
     Ok(typed.into_signed(signature).into())
 }
 
-/// The logs that remain, with one for each transfer of wei where it happened.
+/// Logs that were not reverted, with a log for each wei transfer at its position.
 fn with_transfers(root: &TraceFrame) -> Vec<Log> {
     fn collect(frame: &TraceFrame, logs: &mut Vec<Log>) {
         if !frame.ending.is_success() {

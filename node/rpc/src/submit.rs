@@ -1,4 +1,4 @@
-//! Sending transactions: one at a time, several of a batch together, and with an answer that waits for the receipt.
+//! Submits transactions: single ones, several of a batch together, and with waiting for the receipt.
 
 use crate::convert;
 use crate::jsonrpc::{Json, Params, json};
@@ -15,14 +15,14 @@ pub(crate) async fn submit(node: &Node, params: &Params<'_>) -> Result<Json, Rpc
     json(&node.backend.submit(raw).await?)
 }
 
-/// The same, and how long the answer took.
+/// Like [`submit`]; also returns the time it took.
 pub(crate) async fn submit_timed(node: &Node, params: &Params<'_>) -> (Result<Json, RpcError>, Duration) {
     let begun = Instant::now();
     (submit(node, params).await, begun.elapsed())
 }
 
-/// `eth_sendRawTransactionSync` (EIP-7966): the receipt, as soon as there is one. Nobody looks for it in between: a waiting request
-/// costs a look-up for each new block.
+/// `eth_sendRawTransactionSync` (EIP-7966): returns the receipt once there is one. There is no polling: a
+/// waiting request costs one lookup per new block.
 pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params<'_>) -> Result<Json, RpcError> {
     let raw: Bytes = params.at_most(2)?.required(0)?;
     let wished = params.optional::<Index>(1)?.filter(|wished| wished.0 > 0);
@@ -47,7 +47,8 @@ pub(crate) async fn submit_and_wait(node: &Node, origin: Origin, params: &Params
     }
 }
 
-/// The receipt if the transaction is executed, an error if it never will be, and nothing while it waits.
+/// Returns the receipt of an executed transaction, `None` while it waits, an error if it will never be
+/// executed.
 fn outcome(node: &Node, hash: &B256) -> Result<Option<TransactionReceipt>, RpcError> {
     if let Some((height, index)) = node.backend.transaction(hash) {
         let block = node.backend.block(height).ok_or_else(|| RpcError::internal("no block for a transaction"))?;

@@ -1,5 +1,6 @@
-//! How long one request may run. Gas bounds what a single run of a contract computes; a clock bounds what is asked for besides: many runs, slow
-//! reads, long scans. It is this node's alone and decides about an answer, never about a result.
+//! Timeouts of requests. Gas bounds the computation of one contract run. The timeout bounds everything else:
+//! many runs, slow reads, long scans. It is local to this node and affects only its responses, never the
+//! chain.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_api::{ErrorCode, Reason, RpcError};
@@ -8,23 +9,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// From a moment on, so long.
+/// Deadline of one request.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     ends: Instant,
     most: Duration,
-    /// Somebody looked when it was over, and stopped.
+    /// True once the deadline has stopped some work.
     ran_out: AtomicBool,
 }
 
 impl Allowance {
     pub fn from_now(most: Duration) -> Arc<Self> {
-        // A limit too large for the clock is none.
+        // A limit too large for the clock counts as none.
         let ends = Instant::now().checked_add(most).unwrap_or_else(|| Instant::now() + Duration::from_secs(1 << 30));
         Arc::new(Self { ends, most, ran_out: AtomicBool::new(false) })
     }
 
-    /// Whoever is told that it is over stops, and what came of it is not answered.
+    /// Returns true after the deadline; the caller must stop, and [`Self::check`] discards the result.
     pub fn is_over(&self) -> bool {
         let over = Instant::now() >= self.ends;
         if over {
@@ -33,7 +34,9 @@ impl Allowance {
         over
     }
 
-    /// Refuses, in geth's words, what was stopped.
+    /// # Errors
+    ///
+    /// The deadline stopped the request. The text is geth's.
     pub fn check(&self) -> Result<(), RpcError> {
         if !self.ran_out.load(Ordering::Relaxed) {
             return Ok(());
@@ -43,7 +46,7 @@ impl Allowance {
     }
 }
 
-/// A view that interrupts its reader when its time is over.
+/// State view that interrupts its reader after the deadline.
 pub(crate) struct Timed {
     pub view: Arc<dyn StateView>,
     pub allowance: Arc<Allowance>,

@@ -1,6 +1,6 @@
-//! `debug_trace*`: what a transaction or a call did on its way, as geth's tracers tell it.
+//! `debug_trace*`: traces of transactions and calls in the format of geth's tracers.
 //!
-//! There are no EVM opcodes here, so of geth's tracers only those that speak of calls and of state make sense: `callTracer` and
+//! There are no EVM opcodes here, so only geth's tracers for calls and state apply: `callTracer` and
 //! `prestateTracer`.
 
 mod calls;
@@ -22,19 +22,19 @@ use corniche_vm::{End, Trace, TraceFrame, TraceLimits};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What a client asks for: `{"tracer": "callTracer", "tracerConfig": {"withLog": true}}`.
+/// Options of a trace request, e.g. `{"tracer": "callTracer", "tracerConfig": {"withLog": true}}`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct TraceRequest {
     tracer: Option<String>,
     tracer_config: Option<Box<RawValue>>,
-    /// Of `debug_traceCall`.
+    /// Only for `debug_traceCall`.
     state_overrides: Option<StateOverride>,
     block_overrides: Option<BlockOverrides>,
     tx_index: Option<serde::de::IgnoredAny>,
 }
 
-/// A tracer this node has.
+/// Supported tracers.
 #[derive(Clone, Copy, Debug)]
 enum Tracer {
     Calls(calls::Wanted),
@@ -55,17 +55,17 @@ impl Tracer {
         }
     }
 
-    /// For one run. What is recorded is written as text of about twice the bytes, which has to fit into an answer.
+    /// Recorder for one run. The JSON text has about twice the recorded bytes and must fit into a response.
     fn trace(self, room: usize) -> Trace {
         match self {
             Self::Calls(wanted) => Trace::new(TraceLimits { bytes: room, top_only: wanted.only_top_call }),
-            // It looks at no frames.
+            // This tracer needs no frames.
             Self::Prestate(_) => Trace::new(TraceLimits { bytes: room, top_only: true }),
         }
     }
 
-    /// The view knows the code of all accounts that the run met.
-    /// Also answers what of the room it took. What does not fit is refused before it is text.
+    /// Returns the result and the recorded bytes. The view must have the code of all accounts that the run
+    /// touched. A trace that is too large is refused before it becomes text.
     fn result(self, node: &Node, trace: &Trace, view: &dyn StateView, room: usize) -> Result<(Json, usize), RpcError> {
         match self {
             Self::Calls(_) if trace.overflowed() => Err(too_large(node)),
@@ -80,7 +80,7 @@ impl Tracer {
     }
 }
 
-/// What is to be told is more than an answer may hold.
+/// Error for a trace that exceeds the limit of a response.
 pub(crate) fn too_large(node: &Node) -> RpcError {
     let bytes = room(node);
     let ask = "ask with \"onlyTopCall\", \"disableCode\" or \"disableStorage\", or for less at once";
@@ -94,7 +94,7 @@ fn wanted<'r, T: Deserialize<'r> + Default>(request: &'r TraceRequest) -> Result
         .map_err(|error| RpcError::invalid_params(format!("tracerConfig: {error}")))
 }
 
-/// Bytes that may be recorded for one answer.
+/// Bytes that may be recorded for one response.
 fn room(node: &Node) -> usize {
     node.config.max_response_bytes / 2
 }
@@ -109,14 +109,14 @@ pub(crate) fn transaction(node: &Node, hash: &B256, request: &TraceRequest) -> R
     one(node, tracer, &mut replay, room(node)).map(|(result, _)| result)
 }
 
-/// The next transaction, and the bytes it took.
+/// Traces the next transaction; returns the result and its recorded bytes.
 fn one(node: &Node, tracer: Tracer, replay: &mut Replay<'_>, room: usize) -> Result<(Json, usize), RpcError> {
     let mut trace = tracer.trace(room);
     replay.run_traced(&mut trace, matches!(tracer, Tracer::Calls(_)))?;
     tracer.result(node, &trace, &replay.view(), room)
 }
 
-/// `debug_traceBlockByNumber` and `debug_traceBlockByHash`: one after the other, all in one answer.
+/// `debug_traceBlockByNumber` and `debug_traceBlockByHash`: all transactions of a block in one response.
 pub(crate) fn block(node: &Node, block: BlockId, request: &TraceRequest) -> Result<Json, RpcError> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,5 @@
-//! `txpool_*`: what waits in the pool, as geth tells it. `pending` can be executed now, `queued` waits for an earlier nonce.
+//! `txpool_*`: contents of the pool in geth's format. `pending` transactions are executable now, `queued`
+//! ones wait for an earlier nonce.
 
 use crate::convert;
 use crate::jsonrpc::{Json, json};
@@ -11,7 +12,7 @@ use corniche_state::StateView;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// JSON of one transaction without its data.
+/// Approximate size of one transaction as JSON without its data, in bytes.
 const TRANSACTION_JSON_BYTES: usize = 700;
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,9 +21,9 @@ struct Halves<T> {
     queued: T,
 }
 
-/// By nonce; JSON makes decimal digits of it, as geth does.
+/// Keyed by nonce; JSON writes it in decimal digits, as geth does.
 type ByNonce<T> = BTreeMap<u64, T>;
-/// By address in mixed case.
+/// Keyed by checksummed address.
 type ByAddress<T> = BTreeMap<String, ByNonce<T>>;
 
 /// `txpool_status`.
@@ -52,7 +53,7 @@ pub(crate) fn content_from(node: &Node, sender: &Address) -> Result<Json, RpcErr
     json(&Halves { pending: by_nonce(now, in_full), queued: by_nonce(later, in_full) })
 }
 
-/// `txpool_inspect`: a line for each.
+/// `txpool_inspect`: one line per transaction.
 pub(crate) fn inspect(node: &Node) -> Result<Json, RpcError> {
     json(&by_address(&node.backend.pool(None), &*newest(node)?, in_a_line))
 }
@@ -61,7 +62,8 @@ fn newest(node: &Node) -> Result<std::sync::Arc<dyn StateView>, RpcError> {
     Ok(node.state(Default::default())?.1)
 }
 
-/// One sender's transactions, which stand by nonce: those that follow its account's nonce without a gap, and the others.
+/// Splits one sender's transactions, sorted by nonce: those that follow the account's nonce without a gap,
+/// and the rest.
 fn halves<'p>(
     transactions: &'p [VerifiedTransaction],
     state: &dyn StateView,
@@ -69,7 +71,7 @@ fn halves<'p>(
     let Some(first) = transactions.first() else { return (&[], &[]) };
     let next = state.account(&first.sender()).map_or(0, |account| account.nonce);
     let nonce = |transaction: &VerifiedTransaction| transaction.transaction().nonce();
-    // A block may have come between the look at the pool and the look at the state.
+    // A block may have been executed between reading the pool and reading the state.
     let executed = transactions.partition_point(|transaction| nonce(transaction) < next);
     let waiting = &transactions[executed..];
     let run = waiting.iter().zip(next..).take_while(|(transaction, expected)| nonce(transaction) == *expected).count();
@@ -103,7 +105,7 @@ fn in_full(transaction: &VerifiedTransaction) -> Transaction {
     convert::pending_transaction(transaction.transaction(), transaction.sender())
 }
 
-/// In geth's words.
+/// Same text as geth.
 fn in_a_line(transaction: &VerifiedTransaction) -> String {
     let transaction = transaction.transaction();
     let to = transaction.to().map_or_else(|| "contract creation".to_string(), |to| to.to_checksum(None));
@@ -111,12 +113,12 @@ fn in_a_line(transaction: &VerifiedTransaction) -> String {
     format!("{to}: {value} wei + {gas} gas × {price} wei")
 }
 
-/// About how many bytes of JSON a transaction makes.
+/// Approximate size of a transaction as JSON, in bytes.
 pub(crate) fn json_bytes(transaction: &VerifiedTransaction) -> usize {
     TRANSACTION_JSON_BYTES + 2 * transaction.transaction().raw().len()
 }
 
-/// Refuses, before it is written, an answer that would be too large.
+/// Refuses a response that would be too large, before writing it.
 fn within_limits(node: &Node, pool: &[VerifiedTransaction]) -> Result<(), RpcError> {
     let bytes = pool.iter().map(json_bytes).sum::<usize>();
     let most = node.config.max_response_bytes;

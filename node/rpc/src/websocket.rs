@@ -1,8 +1,9 @@
-//! One WebSocket: requests in, answers and notifications out.
+//! One WebSocket: reads requests, sends responses and notifications.
 //!
-//! One task owns the socket. It works on a bounded number of requests at a time and stops reading when there are that many;
-//! while the client does not read, it waits in the write, so that a slow client costs one message and one task. The memory of a large
-//! notification is lent from the same budget as that of large answers, and that of a message from the same as that of HTTP bodies.
+//! One task owns the socket. It processes a bounded number of requests at a time and stops reading at that
+//! number. While the client does not read, the task waits in the write, so a slow client costs one message
+//! and one task. Large notifications use the memory budget of large responses; messages use the budget of
+//! HTTP bodies.
 
 mod frames;
 mod handshake;
@@ -34,28 +35,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
 
-/// Why a connection ends, RFC 6455, section 7.4.1.
+/// Close codes, RFC 6455, section 7.4.1.
 const GOING_AWAY: u16 = 1001;
 const PROTOCOL: u16 = 1002;
 const NOT_TEXT: u16 = 1007;
 const POLICY: u16 = 1008;
 const TOO_LARGE: u16 = 1009;
 
-/// Blocks told about before the connection looks at other business again.
+/// Number of blocks reported before the connection handles other events.
 const BLOCKS_PER_TURN: u64 = 16;
 
-/// From one word on the DAG to the next. It grows hundreds of times a second, and who is told asks what came: more often would show people
-/// nothing more, and each question costs a reading of the trace.
+/// Minimum time between two notifications of DAG growth. The DAG grows hundreds of times per second, and each
+/// notified client queries the new rounds. More frequent updates would show people nothing more, and each
+/// query reads the trace.
 const BETWEEN_GROWTHS: Duration = Duration::from_millis(100);
 
-/// JSON of a header.
+/// Approximate size of a header as JSON, in bytes.
 const HEADER_JSON_BYTES: usize = 2 << 10;
-/// How long a client has to read why the connection ends, and to end it too.
+/// Time for a client to read the close frame and to close its side.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Pings that a client may leave unanswered.
+/// Maximum number of unanswered pings.
 const PINGS_UNANSWERED: u32 = 2;
 
-/// What a connection listens to.
+/// Event sources and budget of a connection.
 pub(crate) struct News {
     pub heads: watch::Receiver<Height>,
     pub reverts: broadcast::Receiver<Arc<Reverted>>,
@@ -63,13 +65,14 @@ pub(crate) struct News {
     pub pending: broadcast::Receiver<B256>,
     /// Changes when the DAG has grown.
     pub dag: watch::Receiver<()>,
-    /// Of all bodies and messages that are being answered.
+    /// Budget for all bodies and messages that are being processed.
     pub request_bytes: Budget,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
 }
 
-/// Bytes of the messages in a client's stream behind the handshake, up to what is none. For fuzzing.
+/// Parses a client's stream after the handshake until the first error; returns the bytes of its messages. For
+/// fuzzing.
 #[doc(hidden)]
 pub async fn read_websocket(stream: &[u8], most: usize) -> usize {
     let kind = Kind { reason: Reason::ServerBusy, units: "bytes", largest: most };
@@ -118,7 +121,7 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
                 let Reply { text, subscribed, reserved } = reply;
                 line.send(text).await?;
                 if session.start(&subscribed) {
-                    // Who follows the DAG begins with how it stands.
+                    // A new DAG subscription first gets the current state.
                     growths.mark_changed();
                 }
                 drop(reserved);
@@ -132,7 +135,7 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
                 unanswered = 0;
                 match incoming {
                     Incoming::Message(message) => working.push(async move {
-                        // All of it goes along: its memory is lent until it is answered.
+                        // Captures the whole message: its memory is reserved until the response exists.
                         let message = message;
                         answer(node, Some(session), client, &message.bytes).await
                     }),
@@ -160,7 +163,8 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
                         return line.part(parting).await;
                     }
                 }
-                // The pool waits for nobody. Who missed some is told so, rather than left to believe that it knows all.
+                // The pool does not wait for slow subscribers. A client that missed transactions is
+                // disconnected, so that it knows.
                 Err(broadcast::error::RecvError::Lagged(missed)) => {
                     return line.drop_slow(&format!("too slow: missed {missed} pending transactions")).await;
                 }
@@ -174,8 +178,8 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
                 line.tell_dag(session).await?;
             }
             _ = ping.tick() => {
-                // Our own pings are movement too, and a client that is gone without a word answers none of them. While its requests are worked
-                // on, nothing is read.
+                // Our own pings count as traffic, so the idle timeout does not detect a client that vanished;
+                // it leaves pings unanswered. While its requests are processed, nothing is read.
                 if unanswered >= PINGS_UNANSWERED && has_room {
                     return line.drop_slow("no answer to pings").await;
                 }
@@ -208,21 +212,21 @@ async fn converse(node: &Arc<Node>, session: &Session, client: &Client, socket: 
             }
         }
         if session.next().is_some_and(|next| next <= head) {
-            // More is due: come back after one look at everything else.
+            // More is due: continue after the other events.
             heads.mark_changed();
         }
     }
 }
 
-/// Waits until the DAG has grown and may be told of. What comes while nobody waits is one growth.
+/// Waits until the DAG has grown and `not_before` has passed. Growth meanwhile is merged into one event.
 async fn growth(growths: &mut watch::Receiver<()>, not_before: Instant) -> Result<(), watch::error::RecvError> {
     tokio::time::sleep_until(not_before.into()).await;
     growths.changed().await
 }
 
-/// Why a connection that tells its client something ends.
+/// Reason why a connection ends while it notifies its client.
 enum Parting {
-    /// The client is told so.
+    /// The reason is sent to the client.
     Slow(String),
     Failed(io::Error),
 }
@@ -233,7 +237,8 @@ impl From<io::Error> for Parting {
     }
 }
 
-/// While a client does not read, its connection waits here, and is given up before the connection as a whole counts as idle.
+/// While a client does not read, its connection waits here. This timeout is shorter than the idle timeout of
+/// the connection.
 struct Line<'a> {
     frames: Frames<Upgradable>,
     node: &'a Node,
@@ -242,7 +247,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// What the block at `height` brings to those that have not heard of it.
+    /// Sends the notifications of the block at `height`.
     async fn tell_block(&mut self, session: &Session, height: Height) -> Result<(), Parting> {
         let block = self.node.backend.block(height);
         let mut told = 0;
@@ -260,7 +265,7 @@ impl Line<'_> {
         Ok(())
     }
 
-    /// A transaction that entered the pool.
+    /// Notifies of a transaction that entered the pool.
     async fn tell_pending(&mut self, session: &Session, hash: B256) -> Result<(), Parting> {
         let mut told = 0;
         for (id, full) in session.of_pending() {
@@ -275,7 +280,8 @@ impl Line<'_> {
         Ok(())
     }
 
-    /// How far the DAG goes. A development chain that begins again may be without one: then there is nothing to say.
+    /// Notifies of the newest DAG round. A development chain after a reset may have no DAG; then nothing is
+    /// sent.
     async fn tell_dag(&mut self, session: &Session) -> io::Result<()> {
         let Ok(growth) = dag::growth(self.node) else { return Ok(()) };
         for message in session.tell_dag(growth) {
@@ -284,8 +290,9 @@ impl Line<'_> {
         Ok(())
     }
 
-    /// One notification of about so many bytes. A large one is made when there is memory for it, and the next when this one is on its way:
-    /// what a block brings to all subscriptions at once may be a thousand times the block. `told` is what it brought so far.
+    /// Sends one notification of about `bytes` bytes. A large one waits for memory, and its memory is
+    /// released before the next is made: one block may cause a thousand times its size in notifications.
+    /// `told` sums the bytes so far.
     async fn notify<T: Serialize>(&mut self, id: U128, result: &T, bytes: usize, told: &mut usize) -> Result<(), Parting> {
         let most = self.node.config.max_notified_bytes;
         *told += bytes;
@@ -311,7 +318,7 @@ impl Line<'_> {
         if text.is_empty() { Ok(()) } else { self.say(Outgoing::Text(&text)).await }
     }
 
-    /// Waits for the client to read, but not for ever.
+    /// Sends, with a timeout for clients that do not read.
     async fn say(&mut self, outgoing: Outgoing<'_>) -> io::Result<()> {
         let since = Instant::now();
         let said = tokio::time::timeout(self.timeout, self.frames.send(outgoing)).await;
@@ -322,7 +329,7 @@ impl Line<'_> {
         said?
     }
 
-    /// Answers what is not even looked at.
+    /// Sends an error for a message that was not parsed.
     async fn tell(&mut self, error: RpcError) -> io::Result<()> {
         self.node.metrics.refused(&error);
         let mut text = String::new();
@@ -337,15 +344,15 @@ impl Line<'_> {
         }
     }
 
-    /// Ends the connection of a client that does not keep up. It is told why; if it does not read at all, only the log and the counter
-    /// know.
+    /// Disconnects a client that is too slow, with the reason. If it does not read at all, only the log and
+    /// the counter record the reason.
     async fn drop_slow(&mut self, reason: &str) -> io::Result<()> {
         self.node.metrics.slow_subscribers.inc();
         tracing::debug!(reason, "a subscriber is dropped");
         self.close(POLICY, reason).await
     }
 
-    /// After what cannot be read nothing can; the client is told why the connection ends.
+    /// Closes the connection after an unreadable frame, since nothing after it can be read; sends the reason.
     async fn refuse(&mut self, fault: Fault) -> io::Result<()> {
         match fault {
             Fault::Io(error) => Err(error),

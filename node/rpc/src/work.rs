@@ -1,9 +1,10 @@
-//! Bounded work, shared fairly: so many jobs run, so many wait, and the next is told that the server is busy. A flood of calls
-//! then costs the node a known number of threads and leaves the other methods alone.
+//! Bounded, fair job queue: a fixed number of jobs runs, a fixed number waits, further ones get "server
+//! busy". So a flood of calls costs the node a known number of threads and does not block other methods.
 //!
-//! Clients take turns, however many jobs each has waiting, and when there is no place left the one with the most gives up its
-//! newest to a client that has fewer. So whoever floods waits for itself. A client is an [`Origin`]: who opens many connections
-//! is one client all the same, and so are all behind one proxy.
+//! Clients take turns, however many jobs each has queued. If the queue is full, the client with the most jobs
+//! loses its newest one to a client with fewer. So a client that floods the node delays only itself. A client
+//! is an [`Origin`]: all connections of one address are one client, and so are all clients behind one
+//! untrusted proxy.
 
 use corniche_api::{Reason, RpcError};
 use corniche_origin::Origin;
@@ -12,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// A bound on jobs of one kind.
+/// Limits the jobs of one kind.
 pub(crate) struct Work {
     line: Arc<Line>,
 }
@@ -28,18 +29,19 @@ struct State {
     running: usize,
     waiting: usize,
     next_place: u64,
-    /// Clients with jobs that wait, in the order of their turns.
+    /// Clients with queued jobs, in the order of their turns.
     turns: VecDeque<Origin>,
     jobs: BTreeMap<Origin, VecDeque<Waiting>>,
 }
 
-/// A job that waits. Dropped, its client is told that the server is busy.
+/// Queued job. If it is dropped, its client gets "server busy".
 struct Waiting {
     place: u64,
     job: Job,
 }
 
-/// Returns the telling of what came of it: whoever hears that may count on the place being free again.
+/// Returns a closure that sends the result. It runs after the job's place is freed, so a client that has its
+/// result can count on the free place.
 type Job = Box<dyn FnOnce() -> Box<dyn FnOnce()> + Send>;
 
 impl Work {
@@ -48,8 +50,8 @@ impl Work {
         Self { line: Arc::new(line) }
     }
 
-    /// Runs `job` on a thread that may block. A job that runs when its client goes runs to its end; one that panics is answered as a
-    /// fault of this node.
+    /// Runs `job` on a thread that may block. A running job is finished even if its client disconnects. A
+    /// panic becomes an internal error.
     pub async fn run<T: Send + 'static>(
         &self,
         client: Origin,
@@ -90,11 +92,11 @@ impl Work {
 
 impl Line {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every critical section leaves the state whole.
+        // Every critical section leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job that takes the place of one that ended.
+    /// Ends a job; returns the next one, if any, which takes its place.
     fn end_one(&self) -> Option<Job> {
         let mut state = self.lock();
         let next = state.next().map(|waiting| waiting.job);
@@ -102,8 +104,8 @@ impl Line {
         next
     }
 
-    /// One of the threads: a job, and then those that wait. Handing each to a thread of its own would wake two threads more for each,
-    /// which costs several times what a cheap call does.
+    /// Loop of one thread: runs a job, then queued ones. Starting a thread per job would wake two threads
+    /// each time, which costs several times as much as a cheap call.
     fn serve(&self, first: Job) {
         let mut next = Some(first);
         while let Some(job) = next {
@@ -127,8 +129,8 @@ impl State {
         place
     }
 
-    /// Takes the newest job of the client with most, if that is more than this one would have; it is told that the server is
-    /// busy.
+    /// Removes the newest job of the client with the most jobs, if that client has at least two more than
+    /// `client`; it gets "server busy".
     fn make_room_for(&mut self, client: Origin) -> bool {
         let own = self.jobs.get(&client).map_or(0, VecDeque::len);
         let most = self.jobs.iter().max_by_key(|(_, jobs)| jobs.len()).filter(|(_, jobs)| jobs.len() > own + 1);
@@ -137,7 +139,7 @@ impl State {
         newest.is_some_and(|place| self.leave(greedy, place))
     }
 
-    /// Whose turn it is.
+    /// Takes the next job in turn.
     fn next(&mut self) -> Option<Waiting> {
         let client = self.turns.pop_front()?;
         let jobs = self.jobs.get_mut(&client)?;
@@ -151,7 +153,7 @@ impl State {
         next
     }
 
-    /// Whether it was still waiting.
+    /// Removes a queued job; returns true if it was still queued.
     fn leave(&mut self, client: Origin, place: u64) -> bool {
         let Some(jobs) = self.jobs.get_mut(&client) else { return false };
         let before = jobs.len();
@@ -166,7 +168,7 @@ impl State {
     }
 }
 
-/// A place in the line, given back when dropped: also when the client goes while waiting.
+/// Place in the queue, given back when dropped, also if the client disconnects while waiting.
 struct Place<'a> {
     line: &'a Line,
     client: Origin,
@@ -190,7 +192,7 @@ mod tests {
         Origin::of([10, 0, 0, number].into())
     }
 
-    /// A job that runs until the returned sender says so, and has begun.
+    /// Starts a job that runs until the returned sender fires; returns once it runs.
     async fn occupy(work: &Arc<Work>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), RpcError>>) {
         let (release, gate) = mpsc::channel::<()>();
         let (started, running) = oneshot::channel();
@@ -208,7 +210,7 @@ mod tests {
 
     type Answer<'a> = Pin<Box<dyn Future<Output = Result<u8, RpcError>> + 'a>>;
 
-    /// Notes its number when it runs.
+    /// Job that records its number when it runs.
     fn noting<'a>(work: &'a Work, from: u8, number: u8, notes: &mpsc::Sender<u8>) -> Answer<'a> {
         let notes = notes.clone();
         let job = move || {
@@ -222,12 +224,12 @@ mod tests {
     async fn jobs_beyond_the_bounds_are_refused_and_places_are_given_back() {
         let work = Arc::new(Work::new(1, 1));
         let (release, first) = occupy(&work).await;
-        // One may wait; polled once, it has its place.
+        // One job may wait; after one poll it is queued.
         let mut second = Box::pin(work.run(client(1), || Ok(2)));
         assert!(futures::poll!(&mut second).is_pending());
         let third = futures::poll!(Box::pin(work.run(client(1), || Ok(3))));
         assert_eq!(third, Poll::Ready(Err(Reason::ServerBusy.error())));
-        // The one that waited goes away: its place is free again.
+        // The queued job is dropped: its place is free again.
         drop(second);
         let mut fourth = Box::pin(work.run(client(1), || Ok(4)));
         assert!(futures::poll!(&mut fourth).is_pending());
@@ -285,7 +287,7 @@ mod tests {
         assert_eq!(noted.iter().collect::<Vec<_>>(), [10, 20, 11, 21]);
     }
 
-    /// Else two clients would take the odd place from each other for ever.
+    /// Otherwise two clients would take the last place from each other forever.
     #[tokio::test]
     async fn nobody_gives_way_to_who_would_then_have_as_many() {
         let work = Arc::new(Work::new(1, 3));

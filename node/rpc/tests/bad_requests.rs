@@ -1,5 +1,5 @@
-//! Forty ways to ask wrongly, and what each is answered: code, message, data. Clients match these words.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! Forty bad requests, with code, message and data of each error. Clients match these texts.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -11,7 +11,7 @@ use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A request, and the error it is answered with. A message that ends with an ellipsis is the beginning of one.
+/// Request, and its error. A message that ends with an ellipsis is a prefix.
 struct Bad {
     method: &'static str,
     params: Value,
@@ -55,7 +55,7 @@ fn config() -> RpcConfig {
     }
 }
 
-/// What is no request at all.
+/// Bodies that are not requests.
 #[tokio::test]
 async fn bodies_that_are_no_requests() {
     let fixture = Fixture::with(config()).await;
@@ -93,7 +93,7 @@ async fn forty_bad_requests_are_answered_in_known_words() {
         call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!([call])
     };
-    // Error("no no!"), and an error of the contract's own.
+    // Error("no no!"), and a custom error of the contract.
     let reason = "0x08c379a0000000000000000000000000000000000000000000000000000000000000002000000000000000000000000000000000\
                   000000000000000000000000000000066e6f206e6f210000000000000000000000000000000000000000000000000000";
     let table = [
@@ -247,7 +247,7 @@ async fn forty_bad_requests_are_answered_in_known_words() {
         let answer = fixture.client.call(bad.method, bad.params.clone()).await;
         check(bad, &answer["error"]);
     }
-    // What admission says reaches the client word for word, so its whole table counts as tested there.
+    // Admission's errors reach the client verbatim, so a few examples suffice here.
     for reason in [Reason::NonceTooLow, Reason::ReplacementUnderpriced, Reason::AlreadyKnown, Reason::PoolFull] {
         *fixture.chain.refusal.lock().unwrap() = Some(reason.error());
         let answer = fixture.client.call("eth_sendRawTransaction", json!([transfer(5)])).await;
@@ -255,7 +255,7 @@ async fn forty_bad_requests_are_answered_in_known_words() {
     }
 }
 
-/// A transaction of type 0 for a chain, or for any.
+/// Transaction of type 0 for one chain, or without a chain id.
 fn signed(chain_id: Option<u64>) -> Bytes {
     assert_ne!(chain_id, Some(CHAIN_ID));
     key().sign(TxLegacy {

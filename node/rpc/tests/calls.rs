@@ -1,4 +1,4 @@
-//! `eth_call` and `eth_estimateGas`, with a real virtual machine behind them.
+//! `eth_call` and `eth_estimateGas` with a real virtual machine.
 
 mod common;
 
@@ -78,7 +78,7 @@ async fn supposed_state_is_seen_by_the_call_and_by_nobody_else() {
     let supposed = json!({poor: {"balance": "0x5", "nonce": "0x7"}});
     assert_eq!(fixture.client.result("eth_call", json!([call, "latest", supposed])).await, "0x01");
     assert_eq!(fixture.client.result("eth_getBalance", json!([poor])).await, "0x0");
-    // The echo contract's code under another address, as tools that check a contract before deployment do it.
+    // The echo contract's code at another address: tools check a contract like this before deployment.
     let code = fixture.client.result("eth_getCode", json!([ECHO])).await;
     let elsewhere = "0x00000000000000000000000000000000000000c0";
     let call = json!({"to": elsewhere, "data": "0x0102"});
@@ -122,7 +122,7 @@ async fn calls_that_cannot_be_valid_are_refused_in_known_phrases() {
         assert_eq!(code, -32000, "{params}: {message}");
         assert!(message.contains(phrase), "{params}: {message}");
     }
-    // Who names no price, or none that counts, needs none; and the base fee itself will do.
+    // A call without a price, or with price 0, needs none; the base fee itself is enough too.
     for priced in [json!({}), json!({"gasPrice": "0x0"}), json!({"maxFeePerGas": "0x0"}), json!({"gasPrice": "0x3b9aca00"})] {
         let mut call = json!({"from": FUNDED, "to": ECHO});
         call.as_object_mut().unwrap().extend(priced.as_object().unwrap().clone());
@@ -188,7 +188,7 @@ async fn a_flood_of_calls_is_told_that_the_server_is_busy_and_other_methods_go_o
     while fixture.chain.waiting() == 0 {
         tokio::task::yield_now().await;
     }
-    // One runs. Of these, one may wait and two are refused, in whichever order they arrive.
+    // One runs. One of these may wait and two are refused, in any order.
     calls.extend([slow(), slow(), slow()]);
     let mut refused = 0;
     while refused < 2 {
@@ -217,7 +217,7 @@ async fn gas_is_capped() {
     assert_eq!((code, message.as_str()), (-32000, "gas required exceeds allowance (21000)"));
 }
 
-/// Whatever runs contracts; what only reads is bounded otherwise.
+/// Covers the methods that run contracts; reads have other limits.
 #[tokio::test]
 async fn a_request_that_runs_contracts_has_so_much_time() {
     let config = RpcConfig { namespaces: Namespaces::all(), max_call_time: Duration::ZERO, ..RpcConfig::default() };
@@ -249,7 +249,8 @@ async fn a_request_that_runs_contracts_has_so_much_time() {
     assert_eq!(fixture.client.result("eth_getBalance", json!([Address::repeat_byte(0x22), "latest"])).await, "0x1");
 }
 
-/// What the gas of one call can take, for people to read: processor time of the whole process, little else running.
+/// Processor time that the gas of one call can use, of the whole process with little else running. Prints
+/// figures for people.
 /// `cargo test --workspace --test calls -- --ignored --nocapture figures`
 #[tokio::test]
 #[ignore = "prints figures"]
@@ -289,7 +290,7 @@ async fn figures_of_the_gas_cap() {
     ] {
         let supposed = json!({ECHO.to_string(): {"code": Bytes::from(code)}});
         let request = json!({"to": ECHO, "gas": "0x2faf080"});
-        // Compiles it.
+        // First call: compiles the module.
         fixture.client.call("eth_call", json!([{"to": ECHO, "gas": "0x30d40"}, "latest", supposed])).await;
         let before = processor_time();
         let answer = fixture.client.call("eth_call", json!([request, "latest", supposed])).await;
@@ -297,14 +298,14 @@ async fn figures_of_the_gas_cap() {
     }
 }
 
-/// Of this process, in steps of 10 ms.
+/// Processor time of this process, in steps of 10 ms.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     Duration::from_millis(10 * fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>())
 }
 
-/// geth's number there is what the sender can pay for, when that is the least.
+/// geth's number is the gas that the sender can pay for, if that is the lowest limit.
 #[tokio::test]
 async fn an_estimate_says_how_much_gas_the_sender_can_pay() {
     let fixture = Fixture::start().await;

@@ -1,4 +1,4 @@
-//! The behaviours that break wallets and tools when they are wrong, one test each.
+//! Behaviours on which wallets and tools depend, one test each.
 
 mod common;
 
@@ -43,7 +43,7 @@ async fn probes_for_other_nodes_methods_get_method_not_found() {
         let (code, message) = fixture.client.error(probe, json!([])).await;
         assert_eq!((code, message), (-32601, format!("the method {probe} does not exist/is not available")));
     }
-    // What a node could serve and does not is not there either.
+    // Methods of disabled namespaces are unknown too.
     let fixture = Fixture::with(RpcConfig::default()).await;
     for probe in ["hardhat_getAutomine", "evm_mine", "anvil_mine", "ots_getApiLevel", "debug_traceCall"] {
         let (code, message) = fixture.client.error(probe, json!([])).await;

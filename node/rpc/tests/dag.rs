@@ -1,4 +1,4 @@
-//! `corniche_getDag`, and who is told that it has more to show.
+//! `corniche_getDag`, and notifications of DAG growth.
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod common;
@@ -18,7 +18,7 @@ async fn dag(fixture: &Fixture, params: Value) -> Dag {
     serde_json::from_value(fixture.client.result(METHOD, params).await).unwrap()
 }
 
-/// The round and author of every vertex.
+/// Round and author of every vertex.
 fn places(dag: &Dag) -> Vec<(u64, u64)> {
     dag.vertices.iter().map(|vertex| (vertex.round, vertex.author)).collect()
 }
@@ -77,13 +77,13 @@ async fn who_holds_a_proposal_and_who_agreed_on_a_slot_is_told() {
         TraceEvent::Agreed { round, rank: 0, voters, confirmers }
     };
     let events = [
-        // Whatever came first, the signatures or what they are under.
+        // Signatures may arrive before or after the proposal they are for.
         held(1, &[1, 3]),
         TraceEvent::Accepted(vertex(1, 1)),
         TraceEvent::Accepted(vertex(1, 0)),
         held(0, &[0, 2]),
         TraceEvent::Accepted(vertex(1, 2)),
-        // What a restart says again, and of a proposal that never came.
+        // Events repeated after a restart, and events of a proposal that never arrives.
         held(0, &[0, 1]),
         held(3, &[2, 3]),
         agreed(1, &[], &[0, 1, 2]),
@@ -130,7 +130,7 @@ async fn what_a_restart_says_again_changes_nothing_and_a_contradiction_shows() {
     assert_eq!(places(&twice), [(2, 0), (2, 1), (2, 2), (2, 3), (2, 3)]);
 }
 
-/// Round 2's leader is not known yet, so nothing after it can have been delivered, though round 3's is decided.
+/// Round 2's leader is not known yet, so nothing after round 2 is delivered, although round 3 is decided.
 #[tokio::test]
 async fn the_order_ends_where_a_round_has_no_leader_yet() {
     let fixture = Fixture::start().await;
@@ -180,14 +180,14 @@ async fn what_cannot_be_shown_is_refused_with_the_reason() {
         assert_eq!(found_code, code, "{params}: {found}");
         assert!(found.starts_with(message), "{params}: {found}");
     }
-    // Two rounds are within all limits; their events, said five times over, are not.
+    // Two rounds are within all limits, but not if their events are repeated five times.
     let again = (0..5).flat_map(|_| sample()).collect();
     assert_eq!(dag(&fixture, json!(["0x1", "0x2"])).await.vertices.len(), 8);
     fixture.chain.trace(again);
     assert_eq!(refused(json!(["0x1", "0x2"])).await.1, "query returned more than 32 events; ask for fewer rounds");
 }
 
-/// A proposal of this round, and nothing else.
+/// A single proposal in this round.
 fn reaching(round: u64) -> Vec<(TimestampMs, TraceEvent)> {
     vec![(TimestampMs(round), TraceEvent::Accepted(vertex(round, 0)))]
 }
@@ -196,7 +196,7 @@ fn newest(round: u64) -> Value {
     json!({"newestRound": format!("{round:#x}")})
 }
 
-/// A client that follows the DAG and was told how it stands: as far as round 4.
+/// Client that follows the DAG and was notified of round 4.
 async fn follower(fixture: &Fixture) -> (WebSocket, String) {
     fixture.chain.trace(reaching(4));
     let mut socket = fixture.client.websocket().await;
@@ -214,7 +214,7 @@ async fn who_follows_the_dag_is_told_that_it_grows_ten_times_a_second_at_most() 
         fixture.chain.trace(reaching(round));
         assert_eq!(socket.notification(&name).await, newest(round));
     }
-    // A verdict on an older round is more, too.
+    // A decision on an older round is growth too.
     fixture.chain.trace([reaching(8), vec![(TimestampMs(9), decided(5, 0, false, "a quorum without votes"))]].concat());
     assert_eq!(socket.notification(&name).await, newest(8));
     assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
@@ -224,7 +224,7 @@ async fn who_follows_the_dag_is_told_that_it_grows_ten_times_a_second_at_most() 
 async fn who_is_slower_than_the_dag_is_told_what_is_newest_and_nothing_else() {
     let fixture = Fixture::start().await;
     let (mut socket, name) = follower(&fixture).await;
-    // The server has no turn between them.
+    // The server does not run between these.
     (5..=200).for_each(|round| fixture.chain.trace(reaching(round)));
     assert_eq!(socket.notification(&name).await, newest(200));
     socket.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "eth_chainId"}).to_string()).await;
@@ -239,7 +239,7 @@ async fn who_has_unsubscribed_is_told_no_more_of_the_dag() {
     assert_eq!(socket.call("eth_unsubscribe", json!([name])).await["result"], true);
     let (mut other, others_name) = follower(&fixture).await;
     fixture.chain.trace(reaching(5));
-    // By now the first would have been told.
+    // By now the first client would have been notified.
     assert_eq!(other.notification(&others_name).await, newest(5));
     fixture.chain.mine(&[]);
     assert_eq!(socket.notification(&heads).await["number"], "0x1");

@@ -1,4 +1,4 @@
-//! The faucet: what it gives, to whom, and how often.
+//! Faucet: amount, recipients, and limits per day.
 
 mod common;
 
@@ -30,7 +30,7 @@ async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
     assert_eq!(status, 429);
     assert!(refused["error"].as_str().unwrap().starts_with("this account had its 1 for today"), "{refused}");
 
-    // What is refused is not counted.
+    // Refused transactions are not counted.
     *fixture.chain.refusal.lock().unwrap() = Some(corniche_api::Reason::PoolFull.error());
     assert_eq!(ask(&fixture, &account(2)).await, (503, json!({"error": "txpool is full"})));
     assert_eq!(ask(&fixture, &account(2)).await.0, 200);
@@ -51,7 +51,7 @@ async fn an_account_gets_something_once_a_day_and_a_client_a_few_times() {
     assert_eq!((&told["wei"], &told["perAccountADay"], &told["perClientADay"]), (&json!("5"), &json!(1), &json!(2)));
 }
 
-/// Else whoever hangs up between the transaction and the answer is given something again and again.
+/// Otherwise a client that disconnects between the transaction and the response could get more and more.
 #[tokio::test]
 async fn who_goes_away_has_had_its_share() {
     let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 9, per_day: 9 };
@@ -77,7 +77,7 @@ async fn who_goes_away_has_had_its_share() {
 async fn all_together_get_so_much_a_day() {
     let config = FaucetConfig { key: Arc::new(key()), wei: U256::from(5), per_account: 1, per_client: 9, per_day: 2 };
     let fixture = Fixture::with(RpcConfig { faucet: Some(config), ..RpcConfig::default() }).await;
-    // At eleven in the evening.
+    // 11 p.m.
     fixture.now.store(23 * 3_600_000, Ordering::Relaxed);
     let mut fixture = fixture;
     let everyone = fixture.client;

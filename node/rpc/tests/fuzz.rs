@@ -1,9 +1,9 @@
-//! What comes in from outside, changed at random: the bodies of requests, whole HTTP requests, and raw transactions. Whatever it is, nothing
-//! panics, every answer is one, and no two byte strings are the same transaction.
+//! Fuzzes external input: request bodies, whole HTTP requests, and raw transactions. There must be no panics,
+//! every response must be valid, and no two byte strings may decode to the same transaction.
 //!
-//! A few thousand cases of fixed seeds in CI, more in `make soak`: `CORNICHE_CASES` of each from `CORNICHE_SEED` on. A failure names its
-//! seed; `CORNICHE_SEED=… CORNICHE_CASES=1` is that case alone.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! CI runs a few thousand cases with fixed seeds, `make soak` more: `CORNICHE_CASES` of each, starting at
+//! `CORNICHE_SEED`. A failure prints its seed; `CORNICHE_SEED=… CORNICHE_CASES=1` repeats that case alone.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -24,14 +24,14 @@ use std::ops::Range;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The seeds of this run.
+/// Seeds of this run.
 fn cases(few: u64) -> Range<u64> {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let first = number("CORNICHE_SEED").unwrap_or(1);
     first..first + number("CORNICHE_CASES").unwrap_or(few)
 }
 
-/// A server that waits for nobody: a body cut short, and a receipt that never comes, cost a moment.
+/// Server with short timeouts: a truncated body or a receipt that never comes costs 20 ms.
 async fn fixture() -> Fixture {
     let soon = Duration::from_millis(20);
     let config = RpcConfig {
@@ -44,7 +44,7 @@ async fn fixture() -> Fixture {
     Fixture::with(config).await
 }
 
-/// A request for every method, and some batches.
+/// One request for every method, and some batches.
 async fn bodies(fixture: &Fixture) -> Vec<Vec<u8>> {
     let calls: Vec<Value> = examples(fixture)
         .await
@@ -55,7 +55,7 @@ async fn bodies(fixture: &Fixture) -> Vec<Vec<u8>> {
     calls.iter().cloned().chain(batches).map(|body| body.to_string().into_bytes()).collect()
 }
 
-/// What means something in a body.
+/// Tokens with a meaning in request bodies.
 const WORDS: &[&[u8]] = &[
     b"null",
     b"true",
@@ -92,7 +92,7 @@ const WORDS: &[&[u8]] = &[
 
 type Members = BTreeMap<String, Box<RawValue>>;
 
-/// Judges one answer of the server: `true` when it is a result.
+/// Checks one response; returns true if it is a result.
 fn judge(answer: &Members, told: impl Fn() -> String) -> bool {
     let Some(error) = answer.get("error") else {
         assert!(answer.contains_key("result"), "{}", told());
@@ -116,11 +116,12 @@ async fn every_body_is_answered() {
         let answer = fixture.client.post(&body).await;
         let told = || format!("seed {seed}: {}\n{answer:?}", String::from_utf8_lossy(&body));
         assert_eq!(answer.status, 200, "{}", told());
-        // Those who want nothing get nothing.
+        // Notifications get no response.
         if answer.body.is_empty() {
             continue;
         }
-        // Not whole values: an id comes back as it was written, and may be a number that is too large for one.
+        // Not parsed into whole values: an id is returned as written, and may be a number that is too large
+        // for a value.
         let answers: Vec<Members> = match serde_json::from_str(&answer.body) {
             Ok(answers) => answers,
             Err(_) => vec![serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{error}: {}", told()))],
@@ -129,14 +130,15 @@ async fn every_body_is_answered() {
             *(if judge(&one, told) { &mut results } else { &mut errors }) += 1;
         }
     }
-    // Changes that are all too wild would look at nothing but the parser.
+    // Too many wild mutations would test only the parser.
     if cases(3_000).end - cases(3_000).start >= 1_000 {
         assert!(results > errors / 20 && errors > results / 20, "{results} results, {errors} errors");
     }
     assert_eq!(fixture.client.result("eth_blockNumber", json!([])).await, "0x2");
 }
 
-/// The whole request, its head included: it is answered as HTTP is, or the connection ends, and others are served all the while.
+/// Mutates the whole request, including its head. The server must reply with HTTP or close the connection,
+/// and keep serving other clients.
 #[tokio::test]
 async fn every_request_is_answered_or_its_connection_closed() {
     let fixture = fixture().await;
@@ -182,7 +184,7 @@ async fn every_request_is_answered_or_its_connection_closed() {
         let request = mutated(seed, &seeds, words);
         let mut stream = fixture.client.connect().await;
         let _ = stream.write_all(&request).await;
-        // Nothing follows: whoever waits for more is not answered.
+        // Sends nothing more: the server gives up waiting for missing bytes.
         let _ = stream.shutdown().await;
         let mut answer = Vec::new();
         let told = || format!("seed {seed}: {}", String::from_utf8_lossy(&request));
@@ -198,7 +200,7 @@ async fn every_request_is_answered_or_its_connection_closed() {
     assert_eq!(fixture.client.result("eth_blockNumber", json!([])).await, "0x2");
 }
 
-/// Transactions of each type, with and without what may be left out.
+/// Transactions of each type, with and without optional parts.
 fn transactions() -> Vec<Vec<u8>> {
     let key = key();
     let entries =
@@ -245,7 +247,8 @@ fn transactions() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// The same with the other signature that fits, which Ethereum forbids since EIP-2: whoever saw a transaction can make its twin.
+/// Same transaction with the other valid signature, which EIP-2 forbids: anybody can compute it from the
+/// first one.
 fn twin(raw: &[u8]) -> Vec<u8> {
     let order = U256::from_str_radix("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16).unwrap();
     let decoded = Transaction::decode(Bytes::copy_from_slice(raw)).unwrap();
@@ -259,7 +262,8 @@ fn twin(raw: &[u8]) -> Vec<u8> {
     envelope.encoded_2718()
 }
 
-/// What means something in RLP: empty and long strings and lists, lengths with leading zeros, types that there are and are not.
+/// Tokens with a meaning in RLP: empty and long strings and lists, lengths with leading zeros, valid and
+/// invalid types.
 const RLP: &[&[u8]] = &[
     &[0x80],
     &[0xc0],
@@ -307,11 +311,11 @@ fn no_two_byte_strings_are_the_same_transaction() {
         decoded += 1;
         assert_eq!(gas, Ok(transaction.gas_limit()), "{}", told());
         assert_eq!(transaction.hash(), keccak256(&raw), "{}", told());
-        // One encoding: what is read is written with exactly these bytes.
+        // The encoding is unique: encoding the decoded transaction gives exactly these bytes.
         assert_eq!(transaction.envelope().encoded_2718(), raw, "{}", told());
         if let Ok(transaction) = VerifiedTransaction::verify(transaction, CHAIN_ID) {
             verified += 1;
-            // Whoever has no key signs nothing in its owner's name but what the owner signed.
+            // Without the key, only transactions that the owner signed are valid.
             assert!(transaction.sender() != sender || signed.contains(&raw), "{}", told());
         }
     }

@@ -1,5 +1,5 @@
-//! What clients may cost the node, and what those who ask for more are told.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! Limits on clients, and the errors when they are exceeded.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -35,7 +35,7 @@ async fn requests_by_a_name_that_is_not_the_nodes_are_refused() {
     }
     let refused = fixture.client.http("POST", "/", &[JSON, ("host", "evil.example")], CHAIN_ID.as_bytes()).await;
     assert_eq!(refused.body, "invalid host specified\n");
-    // Probes call a node by whatever name it has in their network.
+    // Health probes use any host name.
     assert_eq!(fixture.client.http("GET", "/health", &[("host", "pod-7.cluster")], b"").await.status, 200);
 
     let named = Fixture::with(RpcConfig { hosts: Some(vec!["rpc.example".into()]), ..RpcConfig::default() }).await;
@@ -58,7 +58,7 @@ async fn an_address_may_ask_so_much_and_elements_of_batches_count() {
     let answers = answers.as_array().unwrap();
     assert_eq!(answers.len(), 60, "every one is answered");
     let refused: Vec<&Value> = answers.iter().filter(|answer| answer["error"]["code"] == -32005).collect();
-    // However slow the machine: a minute would have to pass for all of them to be let through.
+    // Independent of the machine's speed: all of them would pass only after a minute.
     assert!(!refused.is_empty() && refused.len() <= 55, "a burst of five passes: {} refused", refused.len());
     assert!(answers[0].get("result").is_some(), "who comes first is served");
     let message = refused[0]["error"]["message"].as_str().unwrap();
@@ -67,14 +67,14 @@ async fn an_address_may_ask_so_much_and_elements_of_batches_count() {
     assert!(metrics.contains("code=\"-32005\""), "{metrics}");
 }
 
-/// A call through a proxy at 127.0.0.1 that was asked by `client`.
+/// Call through a proxy at 127.0.0.1 on behalf of `client`.
 async fn by_proxy(fixture: &Fixture, client: &str) -> Value {
     let headers = [("content-type", "application/json"), ("x-forwarded-for", client)];
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"}).to_string();
     fixture.client.http("POST", "/", &headers, call.as_bytes()).await.json()
 }
 
-/// A burst is five requests. However slow the machine, a minute would have to pass for a hundred to be let through.
+/// A burst is five requests. On any machine, a hundred would pass only after 95 s.
 async fn is_limited(fixture: &Fixture, client: &str) -> bool {
     for _ in 0..100 {
         if by_proxy(fixture, client).await["error"]["code"] == -32005 {
@@ -101,7 +101,7 @@ async fn clients_behind_a_trusted_proxy_have_limits_of_their_own() {
         assert!(by_proxy(&fixture, "203.0.113.2").await.get("result").is_some(), "another client");
         let _held = [fixture.client.connect().await, fixture.client.connect().await];
         assert!(by_proxy(&fixture, "203.0.113.3").await.get("result").is_some(), "a proxy connects for many");
-        // Only what the proxy asks for itself is asked by this machine.
+        // Only the proxy's own requests count as loopback.
         assert_eq!(is_limited(&fixture, "").await, !spare_loopback);
     }
 }
@@ -141,7 +141,7 @@ async fn connections_of_one_address_are_bounded() {
     use tokio::io::AsyncReadExt;
     assert_eq!(surplus.read(&mut [0; 1]).await.unwrap_or(0), 0, "closed without a word");
     assert_eq!(first.call("eth_chainId", json!([])).await["result"], "0x1e61");
-    // A place that is given back is there for the next.
+    // A freed place is available to the next connection.
     drop(second);
     loop {
         let mut again = fixture.client.connect().await;
@@ -157,7 +157,7 @@ async fn connections_of_one_address_are_bounded() {
 async fn queries_for_logs_are_bounded_by_time_and_say_what_would_do() {
     let config = RpcConfig { max_log_span: Duration::from_secs(3), ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
-    // A block a second.
+    // One block per second.
     for nonce in 0..8 {
         fixture.chain.mine(&[(transfer(nonce), vec![log(ECHO, &[1])])]);
     }
@@ -171,7 +171,7 @@ async fn queries_for_logs_are_bounded_by_time_and_say_what_would_do() {
         fixture.client.error("eth_getLogs", query("0x1", "0xffffffffff")).await.1.split(": ").last(),
         Some("[0x1, 0x4]")
     );
-    // Long ranges of quiet chains are short in blocks and long in time; the clock bounds the work.
+    // A query without time: on a quiet chain few blocks span a long time, so the deadline bounds the work.
     let hurried = Fixture::with(RpcConfig { max_log_time: Duration::ZERO, ..RpcConfig::default() }).await;
     for nonce in 0..70 {
         hurried.chain.mine(&[(transfer(nonce), vec![])]);
@@ -202,11 +202,11 @@ async fn a_subscriber_that_does_not_keep_up_is_told_why_it_is_dropped() {
     fixture.chain.announce_head();
     assert_eq!(socket.farewell().await, Some((1008, "too slow: 21 blocks behind".into())));
 
-    // Others go on.
+    // Other connections continue.
     let pending = quick.subscribe(json!(["newPendingTransactions"])).await;
     let hash = fixture.client.result("eth_sendRawTransaction", json!([transfer(41)])).await;
     assert_eq!(quick.notification(&pending).await, hash);
-    // Many at once, while the connection has no turn.
+    // Many at once, while the connection does not run.
     for nonce in 42..62 {
         fixture.chain.pend(transfer(nonce));
     }
@@ -223,7 +223,7 @@ async fn who_does_not_read_at_all_is_dropped_and_harms_nobody() {
     let mut stalled = fixture.client.websocket().await;
     stalled.subscribe(json!(["newHeads"])).await;
     stalled.subscribe(json!(["logs", {}])).await;
-    // More than the kernel's buffers on both sides hold.
+    // Exceeds the kernel's buffers on both sides.
     let large = corniche_types::Log { data: vec![7; 200_000].into(), ..log(ECHO, &[1]) };
     for nonce in 0..60 {
         fixture.chain.mine(&[(transfer(nonce), vec![large.clone()])]);
@@ -238,7 +238,7 @@ async fn who_does_not_read_at_all_is_dropped_and_harms_nobody() {
     assert_eq!(fixture.client.result("eth_blockNumber", json!([])).await, "0x3c");
 }
 
-/// Bytes of JSON that a log with so much data is counted for.
+/// Bytes that a log with this much data is counted as.
 const fn log_json(data: usize) -> usize {
     700 + 2 * data
 }
@@ -247,7 +247,7 @@ fn large_log(data: usize) -> corniche_types::Log {
     corniche_types::Log { data: vec![7; data].into(), ..log(ECHO, &[1]) }
 }
 
-/// All of a block's notifications at once would be twelve times what may be in memory.
+/// All notifications of the block at once would need twelve times the memory budget.
 #[tokio::test]
 async fn large_notifications_are_made_one_at_a_time() {
     const DATA: usize = 100_000;
@@ -270,7 +270,7 @@ async fn large_notifications_are_made_one_at_a_time() {
 
 #[tokio::test]
 async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
-    // More than the kernel's buffers on both sides hold.
+    // Exceeds the kernel's buffers on both sides.
     const DATA: usize = 16_000_000;
     let config = RpcConfig {
         max_response_bytes_in_flight: log_json(DATA) + 50_000,
@@ -287,7 +287,7 @@ async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
     fixture.chain.mine(&many);
     fixture.chain.mine(&[(transfer(0), vec![large_log(DATA)])]);
     let block = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBlockByNumber", "params": ["0x1", true]}).to_string();
-    // A large answer has no room beside it.
+    // A large response does not fit beside it.
     while fixture.client.post(&block).await.json().get("error").is_none() {
         let metrics = fixture.metrics().await;
         assert!(metrics.contains("corniche_rpc_websockets 2\n"), "it was dropped before it counted");
@@ -299,7 +299,7 @@ async fn what_a_slow_reader_is_being_told_counts_and_comes_back() {
     }
 }
 
-/// Three messages of 60,000 bytes where there is memory for two.
+/// Three messages of 60,000 bytes, with memory for two.
 #[tokio::test]
 async fn messages_that_come_slowly_count_with_the_others() {
     let config = RpcConfig {
@@ -318,7 +318,7 @@ async fn messages_that_come_slowly_count_with_the_others() {
     for socket in &mut slow {
         socket.send_raw(&most).await;
     }
-    // What is read already counts; what the node has not come to does not yet.
+    // Bytes that were read already count; bytes that the node has not read yet do not.
     while fixture.client.post(padded(2, 20_000)).await.status == 200 {}
     let refused = fixture.client.post(padded(2, 20_000)).await;
     assert_eq!((refused.status, refused.code()), (503, -32005));

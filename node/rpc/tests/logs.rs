@@ -12,7 +12,8 @@ fn topic(byte: u8) -> String {
     format!("0x{}", format!("{byte:02x}").repeat(32))
 }
 
-/// Block 1: logs [1,2] and [3] of ECHO, [1] of FUNDED; block 2 empty; block 3: [1,9] of ECHO, in its second transaction.
+/// Block 1: logs [1,2] and [3] of ECHO, [1] of FUNDED. Block 2: empty. Block 3: [1,9] of ECHO, in its second
+/// transaction.
 fn mine(fixture: &Fixture) {
     fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1, 2]), log(ECHO, &[3])]), (transfer(1), vec![log(FUNDED, &[1])])]);
     fixture.chain.mine(&[]);
@@ -64,7 +65,7 @@ async fn logs_match_by_address_topics_and_range() {
         [place("0x1", "0x0", "0x0"), place("0x1", "0x1", "0x0"), place("0x1", "0x2", "0x1"), place("0x3", "0x0", "0x1")];
     assert_eq!(places, expected.iter().map(|(block, log, tx)| (block, log, tx)).collect::<Vec<_>>());
     assert!(found.as_array().unwrap().iter().all(|log| log["removed"] == false));
-    // Receipts tell the same logs.
+    // Receipts contain the same logs.
     let receipts = fixture.client.result("eth_getBlockReceipts", json!(["0x1"])).await;
     let in_receipts: Vec<_> =
         receipts.as_array().unwrap().iter().flat_map(|receipt| receipt["logs"].as_array().unwrap().clone()).collect();
@@ -114,7 +115,7 @@ async fn a_filter_tells_each_thing_once() {
         assert_eq!(changes(filter).await, json!([]));
     }
     let sent = client.result("eth_sendRawTransaction", json!([transfer(1)])).await;
-    // The pool's news travels by a channel of its own.
+    // Events of the pool use a separate channel.
     let mut seen = changes(&pending).await;
     while seen == json!([]) {
         seen = changes(&pending).await;
@@ -129,7 +130,7 @@ async fn a_filter_tells_each_thing_once() {
     let found = changes(&logs).await;
     assert_eq!((found.as_array().unwrap().len(), &found[0]["blockNumber"]), (1, &json!("0x2")));
     assert_eq!(changes(&logs).await, json!([]));
-    // All logs the filter matches, told or not, by its own range (here: the head).
+    // All logs in the filter's own range (here: the head), reported before or not.
     assert_eq!(client.result("eth_getFilterLogs", json!([logs])).await, json!([]));
     assert_eq!(client.error("eth_getFilterLogs", json!([blocks])).await, (-32000, "filter not found".into()));
     assert_eq!(client.result("eth_uninstallFilter", json!([blocks])).await, true);

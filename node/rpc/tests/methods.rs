@@ -1,5 +1,5 @@
-//! Every method answers, and in the shape Ethereum's own description gives it.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! Every method responds, in the shape of Ethereum's OpenRPC document.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -20,13 +20,13 @@ async fn every_method_answers_good_requests() {
     }
     for method in Method::ALL {
         let covered = examples.iter().any(|(example, _)| example == method);
-        // Answered over a WebSocket only, and only once a block comes.
+        // These need a WebSocket or a new block.
         let elsewhere = matches!(method, Method::EthSubscribe | Method::EthUnsubscribe | Method::EthSendRawTransactionSync);
         assert!(covered || elsewhere, "{method:?} has no example");
     }
 }
 
-/// Ethereum's own description, if it is there.
+/// Ethereum's OpenRPC document, if the file exists.
 fn ethereums_document() -> Option<Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let path = root.join("../shared/data/ethereum-openrpc.json");
@@ -49,7 +49,7 @@ async fn answers_have_the_shapes_of_ethereums_openrpc_document() {
     for (method, params) in examples(&fixture).await {
         let Some(described) = described(&document, method.name()) else { continue };
         let result = fixture.client.result(method.name(), params.clone()).await;
-        // The document describes transactions of blocks only; one that waits has no block to tell of.
+        // The document describes only transactions in blocks; a pending one has no block.
         let waits = method == Method::EthGetTransactionByHash && result["blockHash"].is_null();
         let signed = json!({"oneOf": [{"type": "null"}, {"$ref": "#/components/schemas/TransactionSigned"}]});
         let schema = if waits { &signed } else { &described["result"]["schema"] };
@@ -71,7 +71,7 @@ fn what_ethereums_document_has_is_served_or_said_to_be_missing() {
     }
 }
 
-/// Clients make types and checks of `rpc_discover`: requests and answers are what it says.
+/// Clients generate types and checks from `rpc_discover`, so requests and responses must match it.
 #[tokio::test]
 async fn requests_and_answers_have_the_shapes_of_our_own_document() {
     let fixture = Fixture::start().await;
@@ -97,7 +97,7 @@ async fn requests_and_answers_have_the_shapes_of_our_own_document() {
     }
 }
 
-/// What is refused whatever the chain holds is not described as a request.
+/// Requests that are always refused must not match the schema.
 #[tokio::test]
 async fn what_is_never_a_request_has_not_the_shape_of_one() {
     let fixture = Fixture::start().await;
@@ -172,7 +172,7 @@ async fn plain_answers_are_what_they_should_be() {
         ("eth_getUncleCountByBlockNumber", json!(["0x1"]), json!("0x0")),
         ("eth_getUncleCountByBlockNumber", json!(["0x9"]), json!(null)),
         ("eth_uninstallFilter", json!(["0x1234"]), json!(false)),
-        // The tips of block 1 are 5,000,000 wei.
+        // The tips in block 1 are 5,000,000 wei.
         ("eth_maxPriorityFeePerGas", json!([]), json!("0x4c4b40")),
         ("eth_gasPrice", json!([]), json!(format!("{:#x}", 1_125_000_000 + 5_000_000))),
     ];
@@ -250,10 +250,10 @@ async fn fee_history_counts_blocks_and_rewards() {
     let ratios: Vec<f64> = serde_json::from_value(history["gasUsedRatio"].clone()).unwrap();
     assert!(ratios[0] == 0.0 && (ratios[1] - 44_000.0 / 30_000_000.0).abs() < 1e-12, "{ratios:?}");
     assert_eq!(history["reward"], json!([["0x0", "0x0", "0x0"], ["0x4c4b40", "0x4c4b40", "0x4c4b40"]]));
-    // More than there is: from the first block on.
+    // More blocks than exist: starts at the first one.
     let all = fixture.client.result("eth_feeHistory", json!([1000, "latest"])).await;
     assert_eq!(all["gasUsedRatio"].as_array().unwrap().len(), 3);
-    // Of no blocks: what the next one costs.
+    // No blocks: only the next base fee.
     let none = fixture.client.result("eth_feeHistory", json!(["0x0", "latest"])).await;
     assert_eq!(none, json!({"oldestBlock": "0x3", "baseFeePerGas": ["0x3b9aca00"], "gasUsedRatio": []}));
     for (params, code) in [

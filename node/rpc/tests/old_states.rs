@@ -1,5 +1,5 @@
-//! States of old blocks, where the node keeps them on disk: every method that reads a state reads those too.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! States of old blocks on disk: every method that reads states can read them.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -7,7 +7,7 @@ use alloy_primitives::{B256, U256};
 use common::{ECHO, FUNDED, Fixture, RELAY, Whole, call, relayed};
 use serde_json::{Value, json};
 
-/// Three blocks that count in the relay's slot 0, of which only the newest state is in memory.
+/// Three blocks that count in the relay's slot 0; only the newest state is in memory.
 async fn fixture() -> (Fixture, Vec<B256>) {
     let fixture = Fixture::start().await;
     let hashes = (0..3)

@@ -1,5 +1,5 @@
-//! `ots_*`, in the shapes that Otterscan's documentation describes.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! `ots_*` methods, in the format of Otterscan's documentation.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 const REVERTS: &[u8] = &[8, 1, 2];
 const PAYEE: Address = Address::repeat_byte(0x22);
 
-/// Makes a contract of what it is sent, and returns its address.
+/// Creates a contract from its input and returns the address.
 const FACTORY: &str = r#"(module
   (import "vm_hooks" "read_args" (func $args (param i32)))
   (import "vm_hooks" "write_result" (func $result (param i32 i32)))
@@ -31,7 +31,7 @@ fn code(module: &str) -> Bytes {
     wat::parse_str(module).unwrap().into()
 }
 
-/// A node whose queries have no time.
+/// Node with a query timeout of 0.
 async fn hurried() -> Fixture {
     Fixture::with(RpcConfig { namespaces: Namespaces::all(), max_log_time: Duration::ZERO, ..RpcConfig::default() }).await
 }
@@ -100,7 +100,7 @@ async fn a_transaction_is_told_by_its_calls_transfers_and_error() {
     let client = &fixture.client;
     let inner = relayed('d', 0, ECHO, b"hi");
     let input = relayed('c', 3, RELAY, &inner);
-    // The last fails as a whole, so its transfer did not remain.
+    // The last one fails as a whole, so its transfer is reverted.
     let block = fixture.chain.execute(&[
         call(0, RELAY, input.clone()),
         call(1, RELAY, relayed('s', 0, ECHO, b"x")),
@@ -166,7 +166,7 @@ async fn who_made_a_contract_is_found() {
     let operation = json!({"type": 2, "from": factory, "to": child, "value": "0x0"});
     assert_eq!(client.result("ots_getInternalOperations", json!([hash])).await, json!([operation]));
 
-    // Without the states before, only what a transaction deployed is found.
+    // Without the earlier states, only contracts deployed directly by a transaction are found.
     fixture.chain.forget_states_below(later.height().0);
     assert_eq!(creator(factory).await["result"], by(deployed.receipts[1].transaction_hash, FUNDED));
     for unknown in [child, ECHO] {
@@ -231,7 +231,8 @@ async fn states_on_disk_lead_to_a_transaction_as_those_in_memory_do() {
 async fn what_an_account_did_comes_in_pages_the_newest_first() {
     let fixture = Fixture::start().await;
     let client = &fixture.client;
-    // Twelve blocks with two transfers each, of which every third calls the relay instead.
+    // Twelve blocks with two transactions each: transfers, but the second in every third block calls the
+    // relay.
     let mut hashes = Vec::new();
     for height in 1..=12 {
         let first = 2 * (height - 1);
@@ -249,7 +250,7 @@ async fn what_an_account_did_comes_in_pages_the_newest_first() {
         assert!(of("receipts", "timestamp").iter().all(Value::is_u64), "{page}");
         (found, page["firstPage"].as_bool().unwrap(), page["lastPage"].as_bool().unwrap())
     };
-    // All of a block, so four instead of three.
+    // Pages contain whole blocks, so four instead of three.
     assert_eq!(search("Before", FUNDED, 0, 3).await, (newest_first[..4].to_vec(), true, false));
     assert_eq!(search("Before", FUNDED, 11, 3).await, (newest_first[4..8].to_vec(), false, false));
     assert_eq!(search("Before", FUNDED, 3, 25).await, (newest_first[20..].to_vec(), false, true));
@@ -258,7 +259,7 @@ async fn what_an_account_did_comes_in_pages_the_newest_first() {
     assert_eq!(search("After", FUNDED, 2, 3).await, (newest_first[16..20].to_vec(), false, false));
     assert_eq!(search("After", FUNDED, 10, 3).await, (newest_first[..4].to_vec(), true, false));
     assert_eq!(search("After", FUNDED, 12, 3).await, (vec![], true, false));
-    // Who was sent something, ran, or was not there.
+    // Accounts that were called, that received transfers, or that do not occur.
     let relayed: Vec<Value> = [23, 17, 11, 5].map(|at| hashes[at].clone()).into();
     assert_eq!(search("Before", RELAY, 0, 25).await, (relayed.clone(), true, true));
     assert_eq!(search("After", RELAY, 0, 2).await, (relayed[2..].to_vec(), false, true));

@@ -1,4 +1,4 @@
-//! What waits in the pool, and those who wait for it.
+//! Contents of the pool, and requests that wait for receipts.
 
 mod common;
 
@@ -36,7 +36,7 @@ async fn what_can_run_is_told_apart_from_what_waits_for_an_earlier_nonce() {
         lines["pending"][&sender()]["1"],
         "0x2222222222222222222222222222222222222222: 1 wei + 21000 gas × 2000000000 wei"
     );
-    // The missing one comes; then a block with three.
+    // The missing nonce arrives; then a block with three transactions.
     client.result("eth_sendRawTransaction", json!([transfer(2)])).await;
     assert_eq!(client.result("txpool_status", json!([])).await, json!({"pending": "0x4", "queued": "0x1"}));
     fixture.chain.mine(&[(transfer(0), vec![]), (transfer(1), vec![]), (transfer(2), vec![])]);
@@ -75,7 +75,7 @@ async fn a_sender_who_waits_is_answered_with_the_receipt() {
     let hash = keccak256(transfer(0));
     let asked = async { fixture.client.result("eth_sendRawTransactionSync", json!([transfer(0), 20_000])).await };
     let mined = async {
-        // Blocks with something else do not satisfy the one who waits.
+        // Blocks with other transactions do not end the wait.
         while fixture.chain.waiting_in_pool() == 0 {
             tokio::task::yield_now().await;
         }
@@ -93,7 +93,7 @@ async fn a_sender_who_waits_is_answered_with_the_receipt() {
 #[tokio::test]
 async fn who_waited_in_vain_gets_the_hash_and_the_transaction_stays() {
     let fixture = Fixture::with(RpcConfig { max_receipt_timeout: Duration::from_millis(3), ..RpcConfig::default() }).await;
-    // Said in either form, too much and not at all: at most as long as the node waits.
+    // In either form, too large, or missing: the timeout is at most the node's.
     for (nonce, timeout) in [json!(1), json!("0x1"), json!(60_000), json!(0), Value::Null].into_iter().enumerate() {
         let raw = transfer(nonce as u64);
         let error = fixture.client.call("eth_sendRawTransactionSync", json!([raw, timeout])).await["error"].clone();

@@ -1,5 +1,5 @@
-//! `eth_getProof`: whoever has a header can check what it is told of the state.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! `eth_getProof`: a client with a header can verify values of the state.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 const NOBODY: Address = Address::repeat_byte(0x0b);
 
-/// A wallet that believes headers and nothing else.
+/// Wallet that trusts only headers.
 struct Wallet<'f> {
     fixture: &'f Fixture,
     block: u64,
@@ -30,7 +30,7 @@ impl<'f> Wallet<'f> {
         Self { fixture, block, root: serde_json::from_value(header["stateRoot"].clone()).unwrap() }
     }
 
-    /// What is answered, every part of it proven.
+    /// Requests a proof and verifies every part of it.
     async fn ask(&self, address: Address, slots: &[&str]) -> Value {
         let answer = self.fixture.client.result("eth_getProof", json!([address, slots, U256::from(self.block)])).await;
         let account = verify_account(&self.root, &address, &parts(&answer["accountProof"])).unwrap();
@@ -62,7 +62,7 @@ async fn accounts_and_slots_are_proven_against_the_headers_root() {
     fixture.chain.execute(&[call(0, RELAY, relayed('c', 1, ECHO, b""))]);
     fixture.chain.execute(&[transfer(1)]);
     fixture.chain.execute(&[call(2, RELAY, relayed('c', 1, ECHO, b"")), transfer(3)]);
-    // Forwards and backwards, and the same again.
+    // Forwards, backwards, and the same block twice.
     for (block, count, nonce) in [(3, 2, 4), (1, 1, 1), (1, 1, 1), (2, 1, 2), (0, 0, 0), (3, 2, 4)] {
         let wallet = Wallet::at(&fixture, block).await;
         let relay = wallet.ask(RELAY, &["0x0", "0x7"]).await;
@@ -140,7 +140,7 @@ async fn a_block_that_too_much_lies_behind_costs_no_copy_of_the_tree() {
         assert!(code == -32000 && message.contains("too much has changed since that block"), "{message}");
     }
     assert_eq!(fixture.chain.trees_given.load(Ordering::SeqCst), 0);
-    // What is near is proven, with one copy, and what is far is refused without another.
+    // A near block is proven with one copy; a far one is refused without another copy.
     Wallet::at(&fixture, 7).await.ask(FUNDED, &[]).await;
     fixture.client.error("eth_getProof", json!([FUNDED, [], "0x0"])).await;
     Wallet::at(&fixture, 8).await.ask(FUNDED, &[]).await;

@@ -1,4 +1,4 @@
-//! JSON-RPC and HTTP themselves: what is refused, how, and that it is counted.
+//! JSON-RPC and HTTP framing: refusals and their metrics.
 
 mod common;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// Bodies and the code, or 0, each is answered with.
+/// Bodies, each with the expected error code, or 0.
 const BODIES: &[(&str, i64)] = &[
     ("{", -32700),
     ("not json", -32700),
@@ -55,7 +55,7 @@ async fn a_method_that_is_switched_off_says_so_alone_and_in_a_batch() {
     let (geth, rest) = message.split_at(message.find(": ").unwrap());
     assert_eq!(geth, "the method eth_chainId does not exist/is not available");
     assert!(rest.contains("does not serve the namespace \"eth\"") && rest.contains("[serve] namespaces"), "{rest}");
-    // Transactions of a batch go another way.
+    // Transactions of a batch take another code path.
     let submission =
         |nonce| json!({"jsonrpc": "2.0", "id": nonce, "method": "eth_sendRawTransaction", "params": [transfer(nonce)]});
     let answers = fixture.client.post(json!([submission(0), submission(1)]).to_string()).await.json();
@@ -63,7 +63,7 @@ async fn a_method_that_is_switched_off_says_so_alone_and_in_a_batch() {
         assert_eq!(answer["error"]["code"], -32601, "{answer}");
     }
     assert!(fixture.chain.pool_transaction(&keccak256(transfer(0))).is_none());
-    // Nothing is switched on by an unknown name.
+    // An unknown namespace gets no hint about enabling it.
     let (code, message) = fixture.client.error("admin_nodeInfo", json!([])).await;
     assert_eq!((code, message.as_str()), (-32601, "the method admin_nodeInfo does not exist/is not available"));
 }
@@ -105,7 +105,8 @@ async fn batches_are_answered_whole_and_in_order() {
     assert_eq!(socket.next().await.unwrap(), json!(answers));
 }
 
-/// Several wait for admission at a time; their order is the batch's all the same, for admission and in the answer.
+/// Several wait for admission at a time, but the batch's order is kept, both for admission and in the
+/// response.
 #[tokio::test]
 async fn transactions_of_a_batch_keep_their_order_and_their_answers() {
     let fixture = Fixture::start().await;
@@ -151,7 +152,7 @@ async fn what_is_too_large_is_refused() {
     let large = " ".repeat(2_001);
     let answer = fixture.client.post(&large).await;
     assert_eq!((answer.status, answer.code()), (413, -32600));
-    // The same without saying how long it is.
+    // Body without a content length.
     let chunked = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
     let headers = [JSON, ("transfer-encoding", "chunked")];
     let answer = fixture.client.http("POST", "/", &headers, chunked.as_bytes()).await;
@@ -160,7 +161,7 @@ async fn what_is_too_large_is_refused() {
     socket.send(&large).await;
     assert_eq!(socket.next().await.unwrap()["error"]["code"], -32600);
     assert_eq!(socket.next().await, None);
-    // An answer that is too large, alone and as the sum of a batch.
+    // A response that is too large, alone and as the sum of a batch.
     fixture.chain.mine(&(0..40).map(|nonce| (transfer(nonce), vec![])).collect::<Vec<_>>());
     let error = fixture.client.error("eth_getBlockByNumber", json!(["latest", true])).await;
     assert_eq!(error, (-32003, "response too large".to_string()));
@@ -175,7 +176,7 @@ async fn large_answers_arrive_whole_and_their_sum_is_bounded() {
     let config = RpcConfig { max_response_bytes_in_flight: 400_000, spare_loopback: true, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     fixture.chain.mine(&(0..300).map(|nonce| (transfer(nonce), vec![])).collect::<Vec<_>>());
-    // Each answer gives back what was reserved for it.
+    // Each response releases its reservation.
     for _ in 0..5 {
         let block = fixture.client.result("eth_getBlockByNumber", json!(["latest", true])).await;
         assert_eq!(block["transactions"].as_array().unwrap().len(), 300);

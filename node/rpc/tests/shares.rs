@@ -1,5 +1,5 @@
-//! What one address cannot take away from others. Addresses are those of the loopback interface, which is not spared here.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! Shares of one address. Clients use different loopback addresses, which are limited here.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -17,7 +17,7 @@ const UPGRADE: [(&str, &str); 4] = [
 ];
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
 
-/// A request whose head announces `announced` bytes and whose body has only begun.
+/// Request whose head announces `announced` bytes, with only the beginning of its body.
 async fn begin(fixture: &Fixture, announced: usize, sent: &[u8]) -> TcpStream {
     let mut stream = fixture.client.connect().await;
     let head =
@@ -27,7 +27,7 @@ async fn begin(fixture: &Fixture, announced: usize, sent: &[u8]) -> TcpStream {
     stream
 }
 
-/// Waits until a call from there is refused, or answered.
+/// Repeats a call from this address until it is refused, or until it succeeds.
 async fn until_answered(fixture: &Fixture, from: u8, refused: bool) -> Value {
     for _ in 0..10_000 {
         let answer = fixture.client.at(from).post(CALL).await.json();
@@ -120,7 +120,7 @@ async fn filters_of_one_address_are_a_quarter() {
         }
     }
     assert_eq!(fixture.client.at(5).error("eth_newBlockFilter", json!([])).await.1, "too many filters: 8");
-    // What is dropped is there again.
+    // A dropped filter frees its place.
     assert_eq!(fixture.client.result("eth_uninstallFilter", json!([first])).await, true);
     fixture.client.result("eth_newBlockFilter", json!([])).await;
 }
@@ -160,13 +160,14 @@ async fn what_is_refused_unread_counts_as_a_request() {
     ] {
         let fixture = Fixture::with(config.clone()).await;
         let mut limited = 0;
-        // However slow the machine: five at once and one a second would have to be let through for a minute.
+        // Independent of the machine's speed: with a burst of five and one per second, all would pass only
+        // after a minute.
         for _ in 0..60 {
             let answer = fixture.client.http("POST", "/", &[("content-type", content_type)], body.as_bytes()).await;
             limited += u32::from(answer.status == 429 || answer.body.contains("rate limit exceeded"));
             assert!(answer.status == refused || answer.status == 429, "{answer:?}");
         }
-        // A notification is told nothing; what comes after it is.
+        // A notification gets no response, but the next request does.
         let after = fixture.client.post(CALL).await.json();
         assert!(limited > 0 || body.contains("method"), "{body}");
         assert!(after["error"]["message"].as_str().unwrap().starts_with("rate limit exceeded"), "{body}: {after}");

@@ -1,5 +1,5 @@
-//! `eth_simulateV1`: blocks of calls that build on each other.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! `eth_simulateV1`: blocks of calls, each on the state after the one before.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -66,7 +66,7 @@ async fn each_call_sees_what_the_ones_before_left() {
     }
     let used: U256 = calls.iter().map(|call| serde_json::from_value::<U256>(call["gasUsed"].clone()).unwrap()).sum();
     assert_eq!(blocks[0]["gasUsed"], json!(used));
-    // The relay's slot was zero in the first block, and costs less where it was not.
+    // The relay's slot was zero before the first block, and writing costs less where it was not.
     let gas = |call: &Value| serde_json::from_value::<U256>(call["gasUsed"].clone()).unwrap();
     assert_eq!(gas(&calls[2]), gas(&blocks[2]["calls"][0]) + U256::from(17_100));
     assert_eq!(blocks[2]["calls"][1]["status"], "0x1", "what was supposed of the friend is there to be spent");
@@ -116,7 +116,7 @@ async fn transfers_of_wei_are_logged_where_they_happen() {
         logs.iter().map(tell).collect::<Vec<_>>()
     };
     assert_eq!(told(false).await, ["1", "1", "2", "2"]);
-    // What ECHO was sent it did not keep.
+    // The transfer to ECHO was reverted.
     assert_eq!(told(true).await, ["7 wei", "1", "2 wei", "1", "2", "2"]);
 }
 
@@ -149,7 +149,7 @@ async fn validation_asks_what_a_block_would_ask() {
     for call in [changed("nonce", json!("0x9")), changed("maxFeePerGas", json!("0x9"))] {
         assert_eq!(simulate(&fixture, with(call, false)).await[0]["calls"][0]["status"], "0x1");
     }
-    // Who pays has paid, and who is paid has got it: the second call can spend no more than that.
+    // Fees are deducted and credited: the second call can spend no more than that.
     let fees = |value: u64| {
         json!({"blockStateCalls": [{
             "stateOverrides": {FRIEND.to_string(): {"balance": U256::from(21_000 * 3 + 10)}, ECHO.to_string(): {"code": "0x"}},

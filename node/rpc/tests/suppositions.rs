@@ -1,5 +1,5 @@
-//! Calls on a block that is supposed to be another, and what calls would have to declare.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! Calls with block overrides, and access lists.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{COINBASE, ECHO, FUNDED, Fixture, RELAY, call, key, relayed};
 use corniche_rpc::RpcConfig;
 use serde_json::{Value, json};
 
-/// Returns number, time, gas limit, base fee and coinbase of the block, a word each.
+/// Returns number, time, gas limit, base fee and coinbase of the block, one word each.
 const BLOCK: &str = r#"(module
   (import "vm_hooks" "block_number" (func $number (result i64)))
   (import "vm_hooks" "block_timestamp" (func $timestamp (result i64)))
@@ -52,7 +52,7 @@ async fn a_supposed_block_is_what_the_contract_sees() {
     let state = json!({there.to_string(): {"code": code}});
     let call = json!({"to": there});
     let number = |number: u64| U256::from(number);
-    // Who pays nothing for gas runs where it costs nothing, unless it supposes that it does.
+    // Without a gas price the base fee reads as 0, unless it is overridden.
     let real = vec![number(1), number(1_700_000_001), number(30_000_000), number(0), address(COINBASE)];
     let paying = json!({"from": FUNDED, "to": there, "gasPrice": "0x3b9aca00"});
     let paid = fixture.client.result("eth_call", json!([paying, "latest", state])).await;
@@ -70,7 +70,7 @@ async fn a_supposed_block_is_what_the_contract_sees() {
     assert_eq!(words(&fixture.client.result("debug_traceCall", traced).await["output"]), expected);
     assert_eq!(words(&fixture.client.result("eth_call", json!([call, "latest", state])).await), real, "nothing of it stays");
 
-    // A fee that the block asks for, and a limit that the block sets.
+    // A fee required by the block, and a limit set by the block.
     let cheap = json!({"from": FUNDED, "to": ECHO, "maxFeePerGas": "0x9"});
     let (_, message) = fixture.client.error("eth_call", json!([cheap])).await;
     assert!(message.starts_with("max fee per gas less than block base fee"), "{message}");
@@ -85,7 +85,7 @@ async fn a_supposed_block_is_what_the_contract_sees() {
     }
 }
 
-/// A node compiles what it is sent, so what is sent pays; what cannot run is the client's mistake.
+/// The node compiles overridden code, so the call pays gas for it. Invalid code is the client's error.
 #[tokio::test]
 async fn supposed_code_is_checked_and_paid_for() {
     let fixture = Fixture::start().await;
@@ -113,7 +113,8 @@ async fn supposed_code_is_checked_and_paid_for() {
             assert!(code == -32602 && message.contains(why), "{method}: {code} {message}");
         }
     }
-    // Sixteen KiB take two thirds of the cap: one of it is within, several are not, and the same code in several places is one.
+    // 16 KiB of code cost two thirds of the cap: one is within it, several different ones are not. Equal code
+    // at several addresses counts once.
     let config = RpcConfig { call_gas_cap: 3_800_000, ..RpcConfig::default() };
     let fixture = Fixture::with(config).await;
     let filler = |byte: u8| {
@@ -152,7 +153,7 @@ async fn a_list_holds_what_the_call_reaches_and_goes_with_its_gas() {
     expected.sort();
     assert_eq!(listed, expected);
     assert!(answer.get("error").is_none());
-    // A transaction with this list uses this much.
+    // A transaction with this list uses exactly this much gas.
     let signed = key().sign(TxEip1559 {
         chain_id: 7777,
         gas_limit: 2_000_000,
@@ -164,7 +165,7 @@ async fn a_list_holds_what_the_call_reaches_and_goes_with_its_gas() {
     });
     let block = fixture.chain.execute(&[signed, call(1, RELAY, input)]);
     assert!(block.receipts.iter().all(|receipt| receipt.success));
-    // The slot was empty then.
+    // The slot was zero then.
     assert_eq!(answer["gasUsed"], json!(U256::from(block.receipts[0].gas_used)));
 }
 
@@ -175,15 +176,15 @@ async fn a_call_that_fails_has_a_list_too() {
     let answer = fixture.client.result("eth_createAccessList", json!([request])).await;
     assert_eq!(answer["error"], "execution reverted");
     assert_eq!(answer["accessList"].as_array().unwrap().len(), 2);
-    // A transfer needs none.
+    // A transfer needs no list.
     let transfer = json!({"from": FUNDED, "to": Address::repeat_byte(0x33), "value": "0x1"});
     let answer = fixture.client.result("eth_createAccessList", json!([transfer, "latest"])).await;
     assert_eq!(answer, json!({"accessList": [], "gasUsed": "0x5208"}));
-    // What cannot run at all is refused.
+    // A call that cannot run is refused.
     let poor = json!({"from": ECHO, "to": FUNDED, "value": "0x1"});
     let (code, message) = fixture.client.error("eth_createAccessList", json!([poor])).await;
     assert_eq!((code, message.as_str()), (-32000, "insufficient funds for gas * price + value"));
-    // With suppositions, as for other calls.
+    // Works with overrides, as for other calls.
     let state = json!({ECHO.to_string(): {"balance": "0x1"}});
     let answer = fixture.client.result("eth_createAccessList", json!([poor, "latest", state, {"number": "0x5"}])).await;
     assert_eq!(answer["gasUsed"], "0x5208");

@@ -1,5 +1,5 @@
-//! `debug_trace*`: transactions run again and calls tried out, told as geth's tracers tell it.
-#![allow(clippy::unwrap_used)] // the lint spares test functions, not their helpers
+//! `debug_trace*`: traces of re-executed transactions and of calls, in the format of geth's tracers.
+#![allow(clippy::unwrap_used)] // the lint exempts test functions, but not their helpers
 
 mod common;
 
@@ -31,7 +31,7 @@ fn quantity(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// A trace without its gas, which is checked: what is called gets less than its caller has and uses no more than it got.
+/// Removes and checks the gas: a call gets less than its caller has, and uses at most what it got.
 fn without_gas(mut frame: Value) -> Value {
     let object = frame.as_object_mut().unwrap();
     let (gas, used) = (quantity(&object.remove("gas").unwrap()), quantity(&object.remove("gasUsed").unwrap()));
@@ -88,7 +88,7 @@ async fn a_transaction_is_told_call_by_call() {
             .len(),
         1
     );
-    // All of a block.
+    // The whole block.
     let plain = json!({
         "type": "CALL", "from": FUNDED, "to": Address::repeat_byte(0x22), "value": "0x1", "gas": "0x5208", "gasUsed": "0x5208", "input": "0x",
     });
@@ -98,7 +98,7 @@ async fn a_transaction_is_told_call_by_call() {
     ]);
     assert_eq!(fixture.client.result("debug_traceBlockByNumber", json!(["latest", with_logs()])).await, all);
     assert_eq!(fixture.client.result("debug_traceBlockByHash", json!([block.hash, with_logs()])).await, all);
-    // A call that does the same.
+    // An equivalent call.
     let request = json!({"from": FUNDED, "to": RELAY, "input": input, "gas": "0x1e8480"});
     let called = fixture.client.result("debug_traceCall", json!([request, "0x0", with_logs()])).await;
     assert_eq!(called, whole);
@@ -152,7 +152,7 @@ async fn failures_have_geths_words_and_their_logs_are_gone() {
     );
 }
 
-/// Of a transaction, of the same call tried out, and of code that is only supposed.
+/// For a transaction, for the same call, and for overridden code.
 #[tokio::test]
 async fn where_it_trapped_is_told() {
     let fixture = Fixture::start().await;
@@ -225,11 +225,11 @@ async fn prestate_is_what_the_transactions_before_left() {
             FUNDED.to_string().to_lowercase(): {"balance": rich - cost(1), "nonce": 2},
             ECHO.to_string().to_lowercase(): {"balance": "0x3"},
             RELAY.to_string().to_lowercase(): {"balance": "0x3e5", "storage": {&slot: word(2)}},
-            // Added without being read.
+            // Credited without being read.
             tip_to.to_string().to_lowercase(): {"balance": tips},
         })
     );
-    // Tips went where they went then.
+    // Tips go to the same address as in the original execution.
     let paid = trace(2, json!({})).await;
     assert_eq!(paid[tip_to.to_string().to_lowercase()], json!({"balance": tips}));
 }
@@ -290,7 +290,7 @@ async fn what_cannot_be_traced_is_refused() {
 #[tokio::test]
 async fn a_replay_that_comes_to_something_else_is_not_shown() {
     let fixture = Fixture::start().await;
-    // This block claims a log that a transfer does not make.
+    // This block contains a log that a transfer does not emit.
     let block = fixture.chain.add(&[(transfer(0), vec![log(ECHO, &[1])])]);
     let hash = block.receipts[0].transaction_hash;
     let error = fixture.client.error("debug_traceTransaction", json!([hash, {"tracer": "callTracer"}])).await;
@@ -301,7 +301,7 @@ async fn a_replay_that_comes_to_something_else_is_not_shown() {
 async fn a_trace_that_carries_too_much_is_refused_and_its_top_is_not() {
     let fixture =
         Fixture::with(RpcConfig { max_response_bytes: 30_000, namespaces: Namespaces::all(), ..RpcConfig::default() }).await;
-    // Each carries what the next one carries.
+    // Each call passes on the data of the next one.
     let nested = (0..8).fold(Bytes::from(vec![7; 1_500]), |data, _| relayed('c', 0, RELAY, &data));
     let block = fixture.chain.execute(&[call(0, RELAY, relayed('c', 0, ECHO, b"")), call(1, RELAY, nested)]);
     let trace = |config: Value| {
@@ -314,7 +314,7 @@ async fn a_trace_that_carries_too_much_is_refused_and_its_top_is_not() {
     );
     let tops = trace(json!({"onlyTopCall": true})).await["result"].clone();
     assert_eq!(tops.as_array().unwrap().len(), block.receipts.len());
-    // What the tree is made of is not asked for here.
+    // The prestate tracer does not record calls.
     let state = fixture.client.result("debug_traceBlockByNumber", json!(["0x1", {"tracer": "prestateTracer"}])).await;
     assert!(state[1]["result"].is_object());
 }

@@ -1,4 +1,4 @@
-//! Subscriptions, and what a WebSocket may cost.
+//! Subscriptions and limits of WebSockets.
 
 mod common;
 
@@ -12,7 +12,7 @@ async fn new_heads_come_in_order_and_none_is_missed() {
     fixture.chain.mine(&[]);
     let mut socket = fixture.client.websocket().await;
     let heads = socket.subscribe(json!(["newHeads"])).await;
-    // Many at once, most of them never announced.
+    // Many at once, most of them not announced.
     for nonce in 0..50 {
         fixture.chain.add(&[(transfer(nonce), vec![])]);
     }
@@ -99,7 +99,7 @@ async fn subscriptions_end_are_bounded_and_need_a_websocket() {
         let error = fixture.client.error(method, json!(["newHeads"])).await;
         assert_eq!(error, (-32601, "notifications not supported".to_string()));
     }
-    // Another connection's subscription is none of ours.
+    // A subscription of another connection does not exist here.
     let mut other = fixture.client.websocket().await;
     assert_eq!(other.call("eth_unsubscribe", json!([second])).await["error"]["message"], "subscription not found");
 }
@@ -135,7 +135,7 @@ async fn subscribing_in_a_batch_answers_before_it_notifies() {
     while fixture.chain.waiting() == 0 {
         tokio::task::yield_now().await;
     }
-    // The subscription exists, its name is not told yet, and a block comes.
+    // The subscription exists, its id is not sent yet, and a block arrives.
     fixture.chain.mine(&[]);
     let mut other = fixture.client.websocket().await;
     other.call("eth_chainId", json!([])).await;
@@ -169,14 +169,14 @@ async fn connections_and_websockets_are_bounded() {
         }
     }
     sockets.push(fixture.client.websocket().await);
-    // Two connections more, and the next is closed without a word.
+    // Two more connections; the next one is closed immediately.
     let mut idle = [fixture.client.connect().await, fixture.client.connect().await];
     sockets[0].call("eth_chainId", json!([])).await;
     let mut surplus = fixture.client.connect().await;
     let mut buffer = [0; 1];
     use tokio::io::AsyncReadExt;
     assert_eq!(surplus.read(&mut buffer).await.unwrap_or(0), 0);
-    // Those inside are still served.
+    // Existing connections are still served.
     use tokio::io::AsyncWriteExt;
     idle[0].write_all(b"GET /health HTTP/1.1\r\nhost: node\r\n\r\n").await.unwrap();
     idle[0].read_exact(&mut buffer).await.unwrap();

@@ -1,5 +1,5 @@
-//! What a WebSocket keeps in memory once it has nothing to do, and what it takes meanwhile: a server's bounds on bytes under way mean little
-//! beside buffers that only grow.
+//! Memory that a WebSocket keeps while idle and takes while busy: limits on bytes in flight mean little if
+//! buffers only grow.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers fail the test too, and the figures are for people")]
 
@@ -14,39 +14,40 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[global_allocator]
 static HELD: Counting = Counting(AtomicUsize::new(0));
 
-/// Counts the bytes that are allocated at the moment.
+/// Allocator that counts the allocated bytes.
 struct Counting(AtomicUsize);
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: all calls are forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.0.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         self.0.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// Most that a socket may keep.
+/// Maximum number of bytes that an idle socket may keep.
 const KEPT: usize = 32 << 10;
 const SOCKETS: usize = 32;
-/// Of a log, which makes an answer of 16 MB.
+/// Data of a log, in bytes; the response has 16 MB.
 const DATA: usize = 8_000_000;
 
-/// Bytes that the process has in memory.
+/// Resident memory of the process, in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.split_whitespace().next().map_or(0, |kib| kib.parse::<usize>().unwrap() << 10)
 }
 
-/// Has every socket do something, one after the other, and answers how many bytes each keeps of it. The server works on one message after
-/// the other, so that what it answers last shows that it is done with what it was asked before.
+/// Runs `work` on every socket, one after the other; returns the bytes that each keeps afterwards. The server
+/// processes messages in order, so the response to a later message shows that it has finished the earlier
+/// ones.
 async fn kept(sockets: &mut [WebSocket], what: &str, mut work: impl AsyncFnMut(&mut WebSocket)) -> usize {
     for socket in sockets.iter_mut() {
         socket.call("eth_chainId", json!([])).await;
@@ -62,7 +63,7 @@ async fn kept(sockets: &mut [WebSocket], what: &str, mut work: impl AsyncFnMut(&
     kept
 }
 
-/// One test: the allocator counts for the whole process.
+/// A single test, because the allocator counts for the whole process.
 #[tokio::test]
 async fn a_socket_keeps_nothing_of_large_messages() {
     let fixture =

@@ -1,8 +1,10 @@
-//! What an append costs: `cargo run -p corniche-store --example append_sync`; `-- 1000` for blocks of 1,000 transactions alone.
+//! Cost of an append: `cargo run -p corniche-store --example append_sync`. With `-- 1000`, only blocks of
+//! 1,000 transactions.
 //!
-//! Each line names its parameters: transactions in a block, state keys a transaction changes, backend. Latency is that of
-//! `append_safety` + `append_block` + `append_certificate` + `sync`. The commit's CPU is that of the thread that does this, system
-//! time included; the index's is that of the whole process while the checkpoint is brought to the head afterwards.
+//! Each line names its parameters: transactions per block, state keys changed per transaction, backend. The
+//! latency covers `append_safety`, `append_block`, `append_certificate` and `sync`. The commit's CPU time is
+//! that of the calling thread, including system time. The index's CPU time is that of the whole process while
+//! the checkpoint is then moved to the head.
 #![allow(clippy::print_stdout)] // The figures are the result.
 
 #[path = "support/chain.rs"]

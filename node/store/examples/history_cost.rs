@@ -1,7 +1,8 @@
-//! What old states cost: `cargo run -p corniche-store --example history_cost`.
+//! Cost of old states: `cargo run -p corniche-store --example history_cost`.
 //!
-//! The same blocks go into stores that keep none, some and all, in turns; CPU is the whole process' while the checkpoint moves over 64 blocks, so the
-//! lines of one backend compare. Bytes are those of `state/` at the end. Reads are of accounts anywhere, at heights anywhere.
+//! The same blocks go, in turns, into stores that keep no old states, some, and all. CPU time is that of the
+//! whole process while the checkpoint moves over 64 blocks, so only lines of the same backend are comparable.
+//! Bytes are the size of `state/` at the end. Reads use random accounts at random heights.
 #![allow(clippy::print_stdout)] // The figures are the result.
 
 #[path = "support/chain.rs"]
@@ -57,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// CPU of this thread for each, of what can be read.
+/// CPU time of this thread per successful read.
 fn reads(store: &Store) -> String {
     let reader = store.reader();
     let (mut seed, mut read, mut spent) = (7u64, 0u64, 0);

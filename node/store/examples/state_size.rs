@@ -1,9 +1,9 @@
-//! What a durable block costs when the state is small and when it is large, and what a start costs:
+//! Cost of a durable block with small and large states, and cost of a start:
 //! `cargo run -p corniche-store --example state_size -- 10000 100000 1000000`.
 //!
-//! Blocks of 1,000 transactions that change three accounts each, anywhere in the state. CPU per transaction: of the values and the
-//! tree, of the commit (log and sync), and of the index with the state checkpoint, brought to the head after every 50 blocks. Of the
-//! first two it is this thread's, of the index the whole process'.
+//! Blocks have 1,000 transactions that change three random accounts each. Prints CPU time per transaction:
+//! for values and tree, for the commit (log and sync), and for the index with the state checkpoint, which
+//! moves to the head every 50 blocks. The first two are times of this thread, the last of the whole process.
 #![allow(clippy::print_stdout)] // The figures are the result.
 
 mod support;

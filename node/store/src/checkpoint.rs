@@ -1,19 +1,20 @@
-//! The checkpoint and the indices as keys and values.
+//! Checkpoint and indices as keys and values.
 //!
 //! | key | value |
 //! |---|---|
-//! | `m` | [`Meta`]: the height the checkpoint stands for |
+//! | `m` | [`Meta`]: height and hash of the checkpoint |
 //! | `a` address | account |
 //! | `s` address slot | 32 bytes, never zero |
 //! | `c` code hash | code |
-//! | `b` height | where the block's record begins |
+//! | `b` height | position of the block's record |
 //! | `h` block hash | height |
 //! | `t` transaction hash | height, index among the receipts |
-//! | `f` height | where the record of a certificate for it begins |
+//! | `f` height | position of the record of its certificate |
 //!
-//! Old states lie beside them; see `history`.
+//! Old states are stored beside them; see `history`.
 //!
-//! One batch brings all of them from one height to another, `m` included. Heights are big-endian, so keys are in order.
+//! One batch moves all of them from one height to another, including `m`. Heights are big-endian, so that
+//! keys sort by height.
 
 use crate::Identity;
 use crate::kv::{Batch, Kv, KvError};
@@ -33,27 +34,27 @@ const HASH: u8 = b'h';
 const TRANSACTION: u8 = b't';
 const CERTIFICATE: u8 = b'f';
 
-/// What the checkpoint stands for.
+/// Identity and height of the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(crate) struct Meta {
     pub chain_id: u64,
     pub genesis_hash: B256,
     pub height: Height,
     pub hash: B256,
-    /// Where the block log goes on after that block.
+    /// Position in the block log after that block.
     pub end: Position,
-    /// Greatest height in the index of certificates.
+    /// Highest height in the index of certificates.
     pub certified: Option<Height>,
 }
 
-/// A certificate on its way into the index.
+/// Certificate to be added to the index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CertificateAt {
     pub height: Height,
     pub at: Position,
 }
 
-/// The batch that creates the checkpoint at height 0.
+/// Batch that creates the checkpoint at height 0.
 pub(crate) fn genesis_batch(identity: Identity, hash: B256, changes: &Changes) -> Batch {
     let mut batch = Batch::new();
     put_state(&mut batch, changes);
@@ -64,8 +65,8 @@ pub(crate) fn genesis_batch(identity: Identity, hash: B256, changes: &Changes) -
     batch
 }
 
-/// The batch that brings the checkpoint over `blocks`, which follow it in order; `certified` is the greatest height in the
-/// index so far. `None` when there are no blocks.
+/// Batch that moves the checkpoint over `blocks`, its successors in order. `certified` is the highest height
+/// in the index so far. `None` if there are no blocks.
 pub(crate) fn batch(
     identity: Identity,
     blocks: &[Recent],
@@ -94,7 +95,7 @@ pub(crate) fn batch(
     Some((batch, meta))
 }
 
-/// Takes a block from the indices.
+/// Removes a block from the indices.
 pub(crate) fn remove_block(batch: &mut Batch, block: &StoredBlock) {
     batch.insert(height_key(BLOCK, block.height()), None);
     batch.insert(key(HASH, &[block.hash.as_slice()]), None);
@@ -114,7 +115,7 @@ fn put_state(batch: &mut Batch, changes: &Changes) {
     }
 }
 
-/// Accounts and slots as they are stored; what does not exist has no value.
+/// Accounts and slots in stored form; `None` marks those that do not exist.
 pub(crate) fn entries(changes: &Changes) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
     let accounts = changes
         .accounts
@@ -147,12 +148,13 @@ pub(crate) fn put_meta(batch: &mut Batch, meta: &Meta) {
     batch.insert(META.to_vec(), Some(encode(meta)));
 }
 
-/// `None` for a key-value store without a checkpoint.
+/// `None` if the key-value store has no checkpoint.
 pub(crate) fn meta(kv: &dyn Kv) -> Result<Option<Meta>, KvError> {
     kv.get(META)?.map(|bytes| decode(&bytes)).transpose()
 }
 
-/// The whole state of the checkpoint. Code is checked here; accounts and storage are checked by their root.
+/// Loads the whole state of the checkpoint. Checks the code's hashes; accounts and storage are checked by the
+/// caller with the state root.
 pub(crate) fn load_state(kv: &dyn Kv) -> Result<Changes, KvError> {
     let mut state = Changes::default();
     kv.scan(ACCOUNT, &mut |key, value| {
@@ -196,7 +198,7 @@ pub(crate) fn transaction(kv: &dyn Kv, hash: &B256) -> Result<Option<(Height, u3
     kv.get(&key(TRANSACTION, &[hash.as_slice()]))?.map(|bytes| decode(&bytes)).transpose()
 }
 
-/// The certificate with the lowest height at or above `height`.
+/// Certificate with the lowest height at or above `height`.
 pub(crate) fn certificate_from(kv: &dyn Kv, height: Height) -> Result<Option<CertificateAt>, KvError> {
     let Some((key, value)) = kv.next(&height_key(CERTIFICATE, height))? else { return Ok(None) };
     let Some((&CERTIFICATE, rest)) = key.split_first() else { return Ok(None) };

@@ -1,8 +1,8 @@
-//! Compiled contract code by key, under `code/`.
+//! Cache of compiled contract code by key, under `code/`.
 //!
-//! A cache in every sense: it may lose anything at any time, and `code/` may be deleted. What it returns is what was put,
-//! though: each file carries a checksum, and one that does not match is deleted and forgotten. (That guards against a
-//! faulty disk. Whoever can write to the data directory can replace the node itself.)
+//! Entries may disappear at any time, and `code/` may be deleted. But `get` returns only what `put` stored:
+//! each file has a checksum, and a file that does not match is deleted. (This protects against disk faults.
+//! An attacker with write access to the data directory could replace the node itself.)
 
 use crate::StoreError;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ struct Shared {
 #[derive(Default)]
 struct Entries {
     by_key: BTreeMap<[u8; 32], Entry>,
-    /// Keys by when they were last used.
+    /// Keys by last use.
     by_use: BTreeMap<u64, [u8; 32]>,
     bytes: u64,
     uses: u64,
@@ -40,7 +40,7 @@ struct Entry {
 }
 
 impl CodeCache {
-    /// Opens the cache in `directory`; files beyond `limit` bytes are deleted, the least recently used first.
+    /// Opens the cache in `directory`; deletes the least recently used files beyond `limit` bytes.
     pub fn open(directory: PathBuf, limit: u64) -> Result<Self, StoreError> {
         fs::create_dir_all(&directory).map_err(StoreError::io("create", &directory))?;
         let mut files = Vec::new();
@@ -49,7 +49,7 @@ impl CodeCache {
             let Ok(metadata) = file.metadata() else { continue };
             match key_of(&file.path()) {
                 Some(key) => files.push((metadata.modified().ok(), key, metadata.len())),
-                // Left by a crash in the middle of `put`.
+                // Left by a crash during `put`.
                 None if file.path().extension().is_some_and(|extension| extension == "new") => {
                     let _ = fs::remove_file(file.path());
                 }
@@ -64,7 +64,7 @@ impl CodeCache {
         Ok(cache)
     }
 
-    /// What was put under `key`, or nothing.
+    /// Returns the content stored under `key`.
     pub fn get(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
         let path = self.path(key);
         let mut bytes = fs::read(&path).ok()?;
@@ -79,18 +79,19 @@ impl CodeCache {
         Some(bytes.split_off(SUM_BYTES))
     }
 
-    /// Whether something is kept under `key`. Reads no file, so it may be damaged.
+    /// Returns true if `key` is stored. Does not read the file, so the content may be damaged.
     pub fn contains(&self, key: &[u8; 32]) -> bool {
         self.entries().by_key.contains_key(key)
     }
 
-    /// Keeps `content` under `key` if there is room for it at all. A failure is logged: nobody depends on it.
+    /// Stores `content` under `key`, unless it exceeds the limit of the cache. Failures are only logged:
+    /// callers do not depend on the cache.
     pub fn put(&self, key: &[u8; 32], content: &[u8]) {
         let bytes = (SUM_BYTES + content.len()) as u64;
         if bytes > self.shared.limit {
             return;
         }
-        // Under the lock, so that no two threads write one draft.
+        // Under the lock, so that no two threads write the same temporary file.
         let mut entries = self.entries();
         let path = self.path(key);
         let draft = path.with_extension("new");
@@ -145,7 +146,7 @@ impl Entries {
     }
 }
 
-/// The key in the file's name, if it is one of ours.
+/// Parses the key from a file name; `None` for other files.
 fn key_of(path: &Path) -> Option<[u8; 32]> {
     let name = path.file_name()?.to_str()?;
     if name.len() != 64 || !name.is_ascii() {
@@ -211,7 +212,7 @@ mod tests {
         assert_eq!(files(directory.path()), 1, "a smaller limit holds from the start");
     }
 
-    /// Every byte of a file counts, its name included: nothing but what was put is ever returned.
+    /// Every byte of a file is checked, and its name: `get` never returns anything else than what was stored.
     #[test]
     fn damaged_files_are_forgotten() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,14 +1,15 @@
-//! The data directory: its layout, whose it is, and who may use it.
+//! Data directory: layout, owner and lock.
 //!
 //! ```text
 //!  VERSION   schema, chain id, genesis hash        LOCK     held by the running node
 //!  keys/     0700                                  safety/  safety log      blocks/  block log
 //!  state/    checkpoint and indices                code/    compiled code   explorer/
-//!  trace/    what the engine did lately            VALIDATOR   written by the node: whose directory this is
+//!  trace/    recent events of the engine           VALIDATOR   written by the node: validator of this directory
 //! ```
 //!
-//! Only `state/`, `code/` and `explorer/`, which are built again, and `trace/`, which nothing needs, may be deleted. `VERSION`
-//! is written last when a directory is made, so a directory that has it once had everything else.
+//! Only `state/`, `code/` and `explorer/`, which are rebuilt, and `trace/`, which is optional, may be
+//! deleted. `VERSION` is written last when a directory is created, so a directory with `VERSION` once had all
+//! parts.
 
 use crate::StoreError;
 use corniche_types::B256;
@@ -18,14 +19,14 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Version of everything under the data directory. A directory of a newer schema is refused.
+/// Schema version of the whole data directory. Directories with a newer schema are refused.
 pub const SCHEMA: u32 = 1;
 
-/// Names that a directory without `VERSION` may contain: ours, and what an operator puts beside them.
+/// Names allowed in a directory without `VERSION`: the node's own, and files that operators put beside them.
 const KNOWN: [&str; 10] = ["LOCK", "VALIDATOR", "keys", "safety", "blocks", "state", "code", "trace", "explorer", "lost+found"];
 const KNOWN_ENDINGS: [&str; 7] = [".toml", ".json", ".log", ".pid", ".txt", ".journal", ".journal.broken"];
 
-/// Which chain a directory holds.
+/// Chain of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub chain_id: u64,
@@ -38,17 +39,17 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// How much room the disk has left, against the two marks in the options.
+/// Free disk space, compared with the two limits in the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     Enough,
     /// Admission should stop.
     Low,
-    /// The node should stop, cleanly, while it still can.
+    /// The node should shut down cleanly while it still can.
     Exhausted,
 }
 
-/// Paths inside a data directory; knows nothing of what is there.
+/// Paths inside a data directory; does not access the disk by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataDirectory {
     root: PathBuf,
@@ -95,7 +96,7 @@ impl DataDirectory {
         self.root.join("VERSION")
     }
 
-    /// Makes `keys/` readable by its owner only, creating it if needed.
+    /// Makes `keys/` accessible only to its owner; creates it if needed.
     pub fn protect_keys(&self) -> Result<PathBuf, StoreError> {
         let keys = self.keys();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&keys).map_err(StoreError::io("create", &keys))?;
@@ -104,12 +105,12 @@ impl DataDirectory {
         Ok(keys)
     }
 
-    /// Bytes a user without privileges can still write.
+    /// Free bytes for a user without privileges.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
         fs4::available_space(&self.root).map_err(StoreError::io("ask for the free space of", &self.root))
     }
 
-    /// Refuses a directory that is not ours before anything in it is touched.
+    /// Locks the directory. Refuses a directory of something else before changing anything in it.
     pub(crate) fn claim(&self) -> Result<Lock, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
         if !self.version().exists() {
@@ -131,7 +132,7 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// Whose directory this is; `None` when it is new.
+    /// Identity of the chain in this directory; `None` if it is new.
     pub(crate) fn identity(&self) -> Result<Option<Identity>, StoreError> {
         let path = self.version();
         let text = match fs::read_to_string(&path) {
@@ -146,7 +147,7 @@ impl DataDirectory {
         version.identity.map(Some).ok_or_else(|| StoreError::BadVersion { path, problem: "it names no chain".into() })
     }
 
-    /// Creates what is missing besides the logs.
+    /// Creates missing parts, except for the logs.
     pub(crate) fn create_parts(&self) -> Result<(), StoreError> {
         self.protect_keys()?;
         for part in [self.safety(), self.blocks(), self.state(), self.code()] {
@@ -155,7 +156,7 @@ impl DataDirectory {
         sync_directory(&self.root)
     }
 
-    /// The last step of making a directory.
+    /// Last step of creating a directory.
     pub(crate) fn write_version(&self, identity: &Identity) -> Result<(), StoreError> {
         let text = format!("schema {SCHEMA}\nchain_id {}\ngenesis {}\n", identity.chain_id, identity.genesis_hash);
         let path = self.version();
@@ -168,14 +169,14 @@ impl DataDirectory {
     }
 }
 
-/// After this, files created in, renamed into or removed from the directory stay so.
+/// Makes creations, renames and removals of files in the directory durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(StoreError::io("sync the directory", path))
 }
 
 struct Version {
     schema: u32,
-    /// `None` only for a schema this build does not read.
+    /// `None` only for a schema that this build cannot read.
     identity: Option<Identity>,
 }
 
@@ -195,7 +196,7 @@ fn parse_version(text: &str) -> Result<Version, String> {
     Ok(Version { schema, identity: Some(Identity { chain_id, genesis_hash }) })
 }
 
-/// The exclusive use of a data directory, while it lives.
+/// Exclusive lock on a data directory, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
@@ -208,7 +209,7 @@ impl Lock {
         let mut file = options.open(&path).map_err(StoreError::io("open", &path))?;
         if !FileExt::try_lock_exclusive(&file).map_err(StoreError::io("lock", &path))? {
             let mut holder = String::new();
-            // The file may be empty for a moment; the holder's number is a help, not a fact to rely on.
+            // The file may be empty for a moment; the process id is only a hint.
             let _ = file.take(64).read_to_string(&mut holder);
             let holder = if holder.trim().is_empty() { "unknown".into() } else { format!("process {}", holder.trim()) };
             let path = path.parent().unwrap_or(&path).into();

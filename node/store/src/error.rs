@@ -1,14 +1,14 @@
-//! Why the store cannot go on. Each sentence says what was found and what to do.
+//! Errors of the store. Each message names what was found and what to do.
 
 use crate::Identity;
 use corniche_types::{B256, CommitIndex, Height};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Grouped by whose turn it is: the operator's, the disk's, or ours (a bug).
+/// Grouped by cause: configuration or operator, disk, or a bug.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    // The operator's turn.
+    // Configuration or operator.
     #[error("{path} is in use by another process ({holder}); a data directory belongs to one node")]
     InUse { path: PathBuf, holder: String },
     #[error(
@@ -41,7 +41,7 @@ pub enum StoreError {
     #[error("segment {segment}, byte {offset}: {problem}; was it written by a newer version? Use that one")]
     Unreadable { segment: u64, offset: u64, problem: String },
 
-    // The disk's turn.
+    // Disk.
     #[error("the disk is full: {path}; free some space and start the node again")]
     DiskFull { path: PathBuf },
     #[error("cannot {action} {path}: {source}")]
@@ -51,7 +51,7 @@ pub enum StoreError {
     #[error("the store stopped after an earlier failure: {cause}; restart the node")]
     Stopped { cause: String },
 
-    // A bug of ours.
+    // Bugs.
     #[error("invariant: blocks are appended in order: expected height {expected}, found {found}")]
     Height { expected: Height, found: Height },
     #[error("invariant: a block names its parent: expected {expected}, found {found} at height {height}")]
@@ -67,7 +67,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// For `map_err`: what was being done to which file.
+    /// For `map_err`: the failed action and its file.
     pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path: path.into() },

@@ -1,17 +1,18 @@
-//! Old states: what keys held before blocks wrote over them.
+//! Old states: values of keys before blocks overwrote them.
 //!
 //! | key | value |
 //! |---|---|
-//! | `A` address height | the account as it was before the block at this height; nothing, if there was none |
-//! | `S` address slot height | the same of a slot |
-//! | `H` | the lowest height that can be read, and the checkpoint's, over which there are rows |
+//! | `A` address height | the account before the block at this height; empty if there was none |
+//! | `S` address slot height | the slot before the block at this height |
+//! | `H` | the lowest readable height, and the checkpoint's height up to which there are rows |
 //!
-//! What a key held at some height is thus what the first row above that height says, and without one what the checkpoint holds: one look at
-//! either, whatever the age. Rows come with the batch that moves the checkpoint over their block, and go with the batch that
-//! moves it far enough ahead; which keys to forget, the block itself says, which is in the log. All of it can be rebuilt from there.
+//! So the value of a key at some height is in the first row above that height, or else in the checkpoint.
+//! That takes one lookup in each, whatever the age. Rows are written with the batch that moves the checkpoint
+//! over their block. They are deleted with the batch that moves it far enough ahead; the block in the log
+//! says which keys to delete. All of it can be rebuilt from the log.
 //!
-//! Chosen against: what keys held *after* a block, which costs no reading when it is written, but keeps the whole state twice when
-//! it is pruned, and cannot begin in the middle of a chain.
+//! Alternative not chosen: storing values *after* each block. That needs no reads when it is written. But it
+//! keeps the whole state twice when old states are pruned, and cannot begin in the middle of a chain.
 
 use crate::checkpoint;
 use crate::kv::{Batch, Kv, KvError};
@@ -24,20 +25,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const FIRST: &[u8] = b"H";
-/// Rows after which a batch forgets no further block; the next one goes on.
+/// Number of row deletions after which a batch stops; the next batch continues.
 const FORGOTTEN_AT_ONCE: usize = 1 << 18;
-/// Nothing can be read.
+/// Value of `first` if no height can be read.
 const NONE: u64 = u64::MAX;
 
-/// How many old states are kept on disk.
+/// Number of old states kept on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum History {
-    /// None: those that are in memory are all there are.
+    /// Only the states in memory.
     #[default]
     Off,
-    /// Of so many blocks behind the head.
+    /// States of this number of blocks behind the head.
     Blocks(u64),
-    /// All, from the genesis on.
+    /// All states since the genesis.
     Archive,
 }
 
@@ -54,11 +55,11 @@ impl std::str::FromStr for History {
     }
 }
 
-/// Brings what is on disk in line with the configuration when the checkpoint at `height` was opened; answers the lowest height
-/// that can be read. `Err(None)`: it cannot be had but by building the checkpoint anew.
+/// Adapts the rows on disk to the configuration after the checkpoint at `height` was opened; returns the
+/// lowest readable height. `Err(None)`: the checkpoint must be rebuilt first.
 pub(crate) fn open(kv: &dyn Kv, history: History, height: Height) -> Result<Option<Height>, Option<KvError>> {
     let found: Option<(Height, Height)> = kv.get(FIRST)?.map(|bytes| checkpoint::decode(&bytes)).transpose()?;
-    // A program that knows nothing of old states may have moved the checkpoint on since: then there is a gap.
+    // A version without support for old states may have moved the checkpoint since: then there is a gap.
     let known = found.filter(|(_, reached)| *reached == height).map(|(first, _)| first);
     match (history, known) {
         (History::Off, _) if found.is_none() => Ok(None),
@@ -70,17 +71,17 @@ pub(crate) fn open(kv: &dyn Kv, history: History, height: Height) -> Result<Opti
         (History::Archive, known) if known.unwrap_or(height) > Height(0) => Err(None),
         (_, Some(known)) => Ok(Some(known)),
         (_, None) => {
-            // What is older is not known. Rows of another time lie below this height, where nobody looks.
+            // Older states are unknown. Old rows may exist below this height, but are never read.
             kv.apply(&Batch::from([(FIRST.to_vec(), Some(checkpoint::encode(&(height, height))))]))?;
             Ok(Some(height))
         }
     }
 }
 
-/// Keeps old states, for whoever moves the checkpoint and for readers.
+/// Writes old states with each move of the checkpoint, and tells readers which ones exist.
 pub(crate) struct Keeper {
     history: History,
-    /// The lowest height that can be read; [`NONE`] when there is none.
+    /// Lowest readable height; [`NONE`] if there is none.
     first: AtomicU64,
 }
 
@@ -93,7 +94,8 @@ impl Keeper {
         self.first.load(Ordering::SeqCst)
     }
 
-    /// Adds to the batch that moves the checkpoint from `reached` over `blocks` what these write over, and takes away what is too old.
+    /// Extends the batch that moves the checkpoint from `reached` over `blocks`: adds the overwritten values,
+    /// deletes rows that are too old.
     pub fn extend(
         &self,
         kv: &dyn Kv,
@@ -105,7 +107,7 @@ impl Keeper {
         let first = self.first();
         let Some(last) = blocks.last().filter(|_| first != NONE) else { return Ok(()) };
         let mut rows = rows(kv, blocks)?;
-        // More than comes, or the disk would fill up.
+        // Deletes more rows than it adds, or the disk would fill up.
         let forgotten_at_once = FORGOTTEN_AT_ONCE.max(2 * rows.len());
         batch.append(&mut rows);
         let wanted = match self.history {
@@ -116,18 +118,18 @@ impl Keeper {
         while first_now < wanted && batch.len() < full {
             first_now += 1;
             let height = Height(first_now);
-            // A block that cannot be read leaves rows behind where nobody looks.
+            // If a block cannot be read, its rows remain, but are never read.
             for (key, _) in block(kv, log, height)?.iter().flat_map(|block| checkpoint::entries(&block.changes)) {
                 batch.insert(row_key(&key, height), None);
             }
         }
         batch.insert(FIRST.to_vec(), Some(checkpoint::encode(&(Height(first_now), last.block.height()))));
-        // Readers know before the first row is gone.
+        // Readers must know before the first row is deleted.
         self.first.store(first_now, Ordering::SeqCst);
         Ok(())
     }
 
-    /// The checkpoint goes back to `to`.
+    /// Records that the checkpoint reverted to `to`.
     pub fn take_back(&self, batch: &mut Batch, to: Height) {
         if self.first() != NONE {
             let first = self.first().min(to.0);
@@ -137,14 +139,14 @@ impl Keeper {
     }
 }
 
-/// Takes the rows of a block that is taken from the checkpoint.
+/// Deletes the rows of a block that is removed from the checkpoint.
 pub(crate) fn remove_rows(batch: &mut Batch, block: &StoredBlock) {
     for (key, _) in checkpoint::entries(&block.committed.changes) {
         batch.insert(row_key(&key, block.height()), None);
     }
 }
 
-/// What the blocks write over.
+/// Rows with the values that the blocks overwrite.
 fn rows(kv: &dyn Kv, blocks: &[Recent]) -> Result<Batch, KvError> {
     let (mut rows, mut now) = (Batch::new(), Batch::new());
     for recent in blocks {
@@ -162,7 +164,7 @@ fn rows(kv: &dyn Kv, blocks: &[Recent]) -> Result<Batch, KvError> {
     Ok(rows)
 }
 
-/// A block that the checkpoint has passed.
+/// Reads a block that is in the checkpoint.
 fn block(kv: &dyn Kv, log: &LogReader, height: Height) -> Result<Option<Box<CommittedBlock>>, KvError> {
     let Some(at) = checkpoint::block_position(kv, height)? else { return Ok(None) };
     Ok(match log.read(at).map(|payload| record::read_block_record(&payload)) {
@@ -171,32 +173,32 @@ fn block(kv: &dyn Kv, log: &LogReader, height: Height) -> Result<Option<Box<Comm
     })
 }
 
-/// Of what was written over at a height, by the key of what is there now.
+/// Key of the row for a value overwritten at a height, from the key of the current value.
 fn row_key(state_key: &[u8], height: Height) -> Vec<u8> {
     let mut key = [state_key, &height.0.to_be_bytes()].concat();
     key[0].make_ascii_uppercase();
     key
 }
 
-/// The state as of one height, from disk.
+/// State at one height, read from disk.
 pub(crate) struct OldState {
     shared: Arc<Shared>,
     height: Height,
-    /// An answer was none.
+    /// True once a read failed.
     failed: AtomicBool,
 }
 
 impl OldState {
-    /// `None` when it is not kept, or not on disk yet.
+    /// `None` if the state is not kept, or not on disk yet.
     pub fn new(shared: Arc<Shared>, height: Height) -> Option<Self> {
         let kept = shared.keeper.first() <= height.0 && height <= shared.checkpoint_height() && !shared.kv_has_failed();
         kept.then(|| Self { shared, height, failed: AtomicBool::new(false) })
     }
 
-    /// What lay at a key of the checkpoint.
+    /// Value of a checkpoint key at this height.
     fn read(&self, key: &[u8]) -> Option<Vec<u8>> {
         let read = || -> Result<Option<Vec<u8>>, KvError> {
-            // In this order: what is written over in between then has a row.
+            // In this order: a value overwritten between the two reads has a row by then.
             let now = self.shared.kv.get(key)?;
             let from = row_key(key, self.height.next());
             let row = self.shared.kv.next(&from)?;
@@ -233,13 +235,13 @@ impl StateView for OldState {
         self.decoded(found, |bytes| B256::try_from(bytes).ok()).unwrap_or_default()
     }
 
-    /// Code is never written over.
+    /// Code is never overwritten.
     fn code(&self, hash: &B256) -> Option<Bytes> {
         let found = self.shared.kv.get(&checkpoint::code_key(hash));
         found.ok().flatten().map(Bytes::from)
     }
 
-    /// Also when the state was forgotten meanwhile.
+    /// True also if the state was pruned during the read.
     fn interrupted(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The background thread that moves the checkpoint after the head.
+//! Background thread that moves the checkpoint towards the head.
 
 use crate::reader::Shared;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,13 +42,13 @@ impl Drop for Indexer {
         lock(&self.signal.0).stop = true;
         self.signal.1.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been printed; the checkpoint is then simply behind.
+            // The panic was logged; the checkpoint is then only behind.
             let _ = thread.join();
         }
     }
 }
 
-/// False when the thread should end.
+/// Returns false when the thread should end.
 fn wait(signal: &(Mutex<Signal>, Condvar), interval: Duration) -> bool {
     let (mutex, changed) = signal;
     let waiting = |signal: &mut Signal| !signal.wanted && !signal.stop;

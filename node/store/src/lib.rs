@@ -1,8 +1,9 @@
-//! What a node must not forget, on disk.
+//! Durable storage of a node.
 //!
-//! Two append-only logs are the truth: the *safety log* (what this validator's engine asked to persist before it spoke)
-//! and the *block log* (blocks with all that they led to, certificates, where ordering resumes). Everything else, the
-//! state checkpoint and the indices, can be rebuilt from the block log and lies in a key-value store behind [`kv::Kv`].
+//! Two append-only logs are the source of truth. The *safety log* has the records that this validator's
+//! engine persists before it sends messages. The *block log* has blocks with their results, certificates, and
+//! the point where ordering resumes. The state checkpoint and the indices can be rebuilt from the block log.
+//! They are in a key-value store behind [`kv::Kv`].
 //!
 //! ```text
 //!  append_safety ─┐                              ┌─▶ window of recent blocks ─▶ Reader (any thread)
@@ -10,33 +11,35 @@
 //!  append_…      ─┘    in memory    safety first                  └─▶ background thread ─▶ state/ (sled or redb)
 //! ```
 //!
-//! What always holds:
-//! - **Nothing is visible before it is durable.** A block reaches readers, and a ticket is reported, only after the
-//!   `fdatasync` that covers it; the safety log is synced before the block log.
-//! - **A record is whole or absent.** A torn tail is cut at the last whole record. Damage before the tail is refused with
-//!   a sentence that says how to recover. (A flipped bit in the very last group looks like a torn tail and is cut.)
-//! - **The checkpoint never runs ahead of the log**, is written atomically with the height it stands for, and is believed
-//!   only if its root is the one in that height's header; otherwise it is built again from the log.
-//! - **After a failed write or sync nothing more is written**: whether the bytes reached the disk is unknown, so only a
-//!   restart, which reads them back, can tell.
+//! Invariants:
+//! - **Nothing is visible before it is durable.** Readers see a block, and the engine gets a ticket, only
+//!   after the `fdatasync` that covers it. The safety log is synced before the block log.
+//! - **Records are atomic.** A torn tail is cut after the last whole record. Damage before the tail is
+//!   refused, with an error that says how to recover. (A bit flip in the last group looks like a torn tail
+//!   and is cut.)
+//! - **The checkpoint is never ahead of the log.** It is written atomically with its height. It is used only
+//!   if its root equals the one in that height's header; otherwise it is rebuilt from the log.
+//! - **After a failed write or sync nothing more is written.** It is unknown whether the bytes reached the
+//!   disk, so only a restart, which reads them back, can decide.
 //! - A data directory belongs to one chain, one schema and one process.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `directory` | the layout, `VERSION`, `LOCK`, free space |
-//! | `segment`, `log`, `record` | the bytes of a segment file; a list of them; what is in a record |
-//! | `safety` | the safety log: tickets and their release |
-//! | `kv`, `checkpoint` | the key-value trait with its two backends; keys, batches and loading of the checkpoint |
+//! | `directory` | layout, `VERSION`, `LOCK`, free space |
+//! | `segment`, `log`, `record` | format of a segment file; a list of segments; content of a record |
+//! | `safety` | safety log: tickets and their release |
+//! | `kv`, `checkpoint` | key-value trait with two backends; keys, batches and loading of the checkpoint |
 //! | `history` | states of old blocks, on disk |
 //! | `recovery` | opening: from a directory to a state at the head |
-//! | `store`, `reader`, `indexer` | the one writer; any number of readers; the background thread |
-//! | `undo` | going back, which only a development chain does |
+//! | `store`, `reader`, `indexer` | the single writer; any number of readers; the background thread |
+//! | `undo` | reverting blocks, only on development chains |
 //! | `code_cache` | compiled contract code by key |
-//! | `trace` | what the engine did lately, for people who look: may be lost |
-//! | `probe` | how tests cut the power |
+//! | `trace` | recent events of the engine, for people; may be lost |
+//! | `probe` | lets tests simulate power cuts |
 //!
-//! Chosen against: blocks in the key-value store (bulk costs 4 to 12 µs a key there, 3 µs a transaction here, and a
-//! corruption would cost data); one log for both (safety records are released in hours, blocks are kept).
+//! Alternatives not chosen: blocks in the key-value store (4 to 12 µs per key, against 3 µs per transaction
+//! here, and corruption would lose data); one log for both (safety records are released within hours, blocks
+//! are kept).
 
 mod checkpoint;
 mod code_cache;

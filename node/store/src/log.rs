@@ -1,4 +1,4 @@
-//! A log: segment files in a directory, one writer that appends groups, any number of readers.
+//! Log: segment files in a directory, with one writer that appends groups and any number of readers.
 
 use crate::directory::sync_directory;
 use crate::probe::{Probe, Step};
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Where a record begins, or where the next one will.
+/// Position of a record, or of the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub(crate) struct Position {
     pub segment: u64,
@@ -19,19 +19,19 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The place after a record that begins here.
+    /// Position after a record at this position.
     pub(crate) fn after(self, payload: usize) -> Self {
         Self { offset: self.offset + (RECORD_HEADER_BYTES + payload) as u64, ..self }
     }
 }
 
-/// What a log is told when it is opened.
+/// Settings of a log.
 pub(crate) struct Settings {
     pub kind: LogKind,
     pub directory: PathBuf,
     pub identity: Identity,
     pub segment_bytes: u64,
-    /// Whether a commit waits for the disk.
+    /// True if a commit waits for `fdatasync`.
     pub sync: bool,
     pub probe: Option<Arc<dyn Probe>>,
 }
@@ -85,15 +85,15 @@ impl LogReader {
         self.segments().get(&sequence).map(|segment| segment.key)
     }
 
-    /// The payload of the record at `position`.
+    /// Payload of the record at `position`.
     pub(crate) fn read(&self, position: Position) -> Result<Vec<u8>, StoreError> {
         let (key, header, payload) = self.read_start(position, usize::MAX)?;
         header.verify(&key, &payload).map_err(|flaw| self.damaged(position, &flaw))?;
         Ok(payload)
     }
 
-    /// At most `limit` bytes of the payload's start. Its check covers all of it, so these are *unchecked*: only for content that
-    /// can be checked by itself.
+    /// Reads at most `limit` bytes from the start of the payload. They are *unchecked*, because the checksum
+    /// covers the whole payload: use it only for content that can be verified by itself.
     pub(crate) fn read_unchecked(&self, position: Position, limit: usize) -> Result<Vec<u8>, StoreError> {
         self.read_start(position, limit).map(|(.., payload)| payload)
     }
@@ -119,12 +119,12 @@ impl LogReader {
         self.settings.damaged(&self.settings.path(position.segment), position.offset as usize, problem.to_string())
     }
 
-    /// Every record from `position` on; from the oldest one for the default position.
+    /// All records from `position` on; the default position means the oldest record.
     pub(crate) fn records_from(&self, position: Position) -> Records {
         Records { log: self.clone(), next: position, loaded: None }
     }
 
-    /// Where the segment that would hold the block at `height` begins.
+    /// Start of the segment that would contain the block at `height`.
     pub(crate) fn segment_of(&self, height: u64) -> Position {
         let segments = self.segments();
         let holder = segments.values().rev().find(|segment| segment.header.base <= height);
@@ -139,7 +139,8 @@ pub(crate) struct LogRecord {
     pub payload: Vec<u8>,
 }
 
-/// The records of a log in order. The tail was cut when the log was opened, so anything that is not whole is damage.
+/// Iterates over the records of a log. The tail was cut when the log was opened, so any incomplete record is
+/// damage.
 pub(crate) struct Records {
     log: LogReader,
     next: Position,
@@ -174,7 +175,7 @@ impl Records {
         }
     }
 
-    /// Reads the segment of `next`, or the oldest one after it; false at the end of the log.
+    /// Loads the segment of `next`, or the oldest one after it; returns false at the end of the log.
     fn load(&mut self) -> Result<bool, StoreError> {
         let segments = self.log.segments();
         let Some((&sequence, segment)) = segments.range(self.next.segment..).next() else { return Ok(false) };
@@ -194,30 +195,30 @@ impl Records {
     }
 }
 
-/// What opening a log found.
+/// Result of opening a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// There was no segment; the first one was created.
+    /// True if there was no segment and the first one was created.
     pub created: bool,
     /// Bytes of a torn tail that were cut.
     pub cut_bytes: u64,
 }
 
-/// The writer of a log.
+/// Writer of a log.
 pub(crate) struct Log {
     reader: LogReader,
     file: File,
     path: PathBuf,
     sequence: u64,
     key: Key,
-    /// Bytes of the active segment, all durable.
+    /// Length of the active segment in bytes; all of it is durable.
     length: u64,
     /// Records appended since the last commit.
     group: Vec<u8>,
 }
 
 impl Log {
-    /// Opens the log, cutting a torn tail; creates its first segment if there is none.
+    /// Opens the log and cuts a torn tail; creates the first segment if there is none.
     pub(crate) fn open(settings: Settings, history_lost_if_created: bool) -> Result<(Self, Found), StoreError> {
         let reader = LogReader { settings: Arc::new(settings), segments: Arc::default() };
         let mut found = Found::default();
@@ -268,7 +269,7 @@ impl Log {
         self.reader.clone()
     }
 
-    /// Whether the active segment says that history was lost before it.
+    /// True if the header of the active segment marks lost history.
     pub(crate) fn history_lost(&self) -> bool {
         self.reader.segments().get(&self.sequence).is_some_and(|segment| segment.header.history_lost)
     }
@@ -282,13 +283,13 @@ impl Log {
         self.sequence
     }
 
-    /// Where the next group begins: everything before is durable.
+    /// Position of the next group: everything before it is durable.
     pub(crate) fn end(&self) -> Position {
         Position { segment: self.sequence, offset: self.length }
     }
 
-    /// Begins anew with an empty segment that says that history was lost. The oldest segments go first, so that a crash in
-    /// between leaves a log that still ends too early, or none.
+    /// Restarts the log with an empty segment whose header marks lost history. The oldest segments are
+    /// removed first, so that a crash in between leaves a log that still ends too early, or none.
     pub(crate) fn begin_anew(&mut self) -> Result<(), StoreError> {
         self.group.clear();
         self.remove_through(self.sequence)?;
@@ -298,8 +299,9 @@ impl Log {
         Ok(())
     }
 
-    /// Adds a record to the group; `write` appends its payload. `base` and `history_lost` go into the header of a new
-    /// segment if the record begins one. Returns where the record begins and how long its payload is.
+    /// Adds a record to the group; `write` appends its payload. If the record starts a new segment, `base`
+    /// and `history_lost` go into its header. Returns the position of the record and the length of its
+    /// payload.
     pub(crate) fn append(
         &mut self,
         base: u64,
@@ -336,16 +338,16 @@ impl Log {
         }
         self.length += self.group.len() as u64;
         self.group.clear();
-        // One huge group must not hold its memory for ever.
+        // Releases the memory of a huge group.
         self.group.shrink_to(1 << 20);
         Ok(())
     }
 
-    /// Ends the log here, durably. What was appended since the last commit goes as well.
+    /// Truncates the log at `end`, durably. Uncommitted records are dropped too.
     pub(crate) fn cut(&mut self, end: Position) -> Result<(), StoreError> {
         self.group.clear();
         let later: Vec<u64> = self.reader.segments().range(end.segment + 1..).map(|(&sequence, _)| sequence).collect();
-        // The newest first, or a crash could leave a gap.
+        // Newest first, because a crash could otherwise leave a gap.
         for sequence in later.into_iter().rev() {
             self.remove(sequence)?;
         }
@@ -374,8 +376,8 @@ impl Log {
         Ok(())
     }
 
-    /// Deletes the oldest segments up to and including `sequence`; never the active one. Each deletion is made to stay
-    /// before the next, or a crash could leave a gap.
+    /// Deletes the oldest segments up to and including `sequence`, except the active one. Each deletion is
+    /// made durable before the next, because a crash could otherwise leave a gap.
     pub(crate) fn remove_through(&mut self, sequence: u64) -> Result<(), StoreError> {
         let oldest: Vec<u64> = self.reader.segments().range(..=sequence).map(|(&sequence, _)| sequence).collect();
         for sequence in oldest.into_iter().filter(|&sequence| sequence < self.sequence) {
@@ -393,7 +395,7 @@ impl LogReader {
     }
 }
 
-/// Sequence numbers of the segment files, ascending, without gaps.
+/// Sequence numbers of the segment files, in ascending order without gaps.
 fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
     let directory = &settings.directory;
     let mut sequences = Vec::new();
@@ -405,7 +407,7 @@ fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
         sequences.extend(number);
     }
     sequences.sort_unstable();
-    // Blocks are kept from the first; of the safety log the oldest segments are deleted.
+    // The block log keeps all segments since the first; the safety log's oldest ones are deleted.
     let first = match settings.kind {
         LogKind::Blocks | LogKind::Trace => 0,
         LogKind::Safety => sequences.first().copied().unwrap_or(0),
@@ -418,7 +420,8 @@ fn list(settings: &Settings) -> Result<Vec<u64>, StoreError> {
     Ok(sequences)
 }
 
-/// Removes the last segment if its creation was cut short: it then holds no record, because the header is synced first.
+/// Removes the last segment if its creation was interrupted. It has no records then, because the header is
+/// synced first.
 fn remove_unborn(settings: &Settings, sequence: u64) -> Result<bool, StoreError> {
     let path = settings.path(sequence);
     let length = fs::metadata(&path).map_err(StoreError::io("read", &path))?.len();
@@ -458,7 +461,8 @@ fn read_header(settings: &Settings, sequence: u64) -> Result<Segment, StoreError
     Ok(Segment { header, key })
 }
 
-/// Cuts what follows the last whole record of the last segment, if that can be a torn tail. Returns the bytes cut.
+/// Cuts the last segment after its last whole record, if the rest can be a torn tail. Returns the number of
+/// bytes cut.
 fn cut_tail(settings: &Settings, path: &Path, key: &Key) -> Result<u64, StoreError> {
     let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
     let mut offset = HEADER_BYTES;

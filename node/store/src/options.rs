@@ -1,11 +1,11 @@
-//! Local settings of a store; nothing here affects results.
+//! Local settings of a store; they do not affect results.
 
 use crate::History;
 use crate::probe::Probe;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which key-value store holds the state checkpoint and the indices.
+/// Key-value store for the state checkpoint and the indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     #[default]
@@ -14,7 +14,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The word in the configuration, and the directory under `state/`.
+    /// Name in the configuration, and of the directory under `state/`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sled => "sled",
@@ -35,44 +35,50 @@ impl std::str::FromStr for Backend {
     }
 }
 
-/// See the fields; the default suits a node.
+/// Options of a store; the defaults suit a node.
 #[derive(Clone)]
 pub struct Options {
     pub backend: Backend,
-    /// Throws the checkpoint and the indices away and builds them again from the block log.
+    /// Discards the checkpoint and the indices and rebuilds them from the block log. Default false.
     pub rebuild: bool,
-    /// Checks every segment of the block log at opening, not only those above the checkpoint.
+    /// Checks every segment of the block log when it is opened, not only those above the checkpoint. Default
+    /// false.
     pub check_all: bool,
-    /// A block segment that has reached this size is closed before the next group.
+    /// Size at which a segment of the block log is closed, in bytes. Default 64 MiB.
     pub block_segment_bytes: u64,
-    /// The same for the safety log, where it is also the unit of deletion.
+    /// Size at which a segment of the safety log is closed; also the unit of deletion. Default 4 MiB.
     pub safety_segment_bytes: u64,
-    /// Recent blocks held in memory: at least those above the checkpoint, otherwise at most this many...
+    /// Maximum number of recent blocks in memory, default 512. Blocks above the checkpoint are kept in any
+    /// case.
     pub window_blocks: usize,
-    /// ...and about this many encoded bytes.
+    /// Approximate maximum of encoded bytes of these blocks, default 64 MiB.
     pub window_bytes: usize,
-    /// The checkpoint stays this many heights behind the head, so that after a restart the state is readable at them too.
+    /// Number of heights that the checkpoint stays behind the head, so that their states are readable after a
+    /// restart. Default 256.
     pub checkpoint_lag: u64,
-    /// The checkpoint moves when this many blocks can enter it...
+    /// The checkpoint moves when this number of blocks can enter it (default 256), or after
+    /// `checkpoint_interval`.
     pub checkpoint_blocks: u64,
-    /// ...or this much time has passed; `None` leaves it to [`crate::Store::checkpoint`].
+    /// Interval between moves of the checkpoint, default 10 s. `None`: only [`crate::Store::checkpoint`] and
+    /// `checkpoint_blocks` move it.
     pub checkpoint_interval: Option<Duration>,
-    /// How many states behind the checkpoint can be read, from disk.
+    /// Old states behind the checkpoint that are readable from disk. Default: none.
     pub history: History,
-    /// Memory the key-value store may use for its own cache.
+    /// Cache of the key-value store, in bytes. Default 8 MiB.
     pub kv_cache_bytes: u64,
-    /// Free bytes below which admission should stop.
+    /// Free bytes below which admission should stop. Default 1 GiB.
     pub low_space_bytes: u64,
-    /// Free bytes below which the node should stop.
+    /// Free bytes below which the node should stop. Default 256 MiB.
     pub exhausted_space_bytes: u64,
-    /// Most bytes under `code/`. What is above is compiled again when it is called, at the node's expense: to fill this should cost more than
-    /// anybody will pay.
+    /// Maximum size of `code/`, default 16 GiB. Code beyond that is compiled again when it is called, at the
+    /// node's expense. Filling the cache should cost more than any attacker would pay.
     pub code_cache_bytes: u64,
-    /// Most bytes under `trace/`; 0 keeps no trace, as suits a node whose engine does nothing.
+    /// Maximum size of `trace/`; 0 (default) disables the trace, for nodes that run no engine.
     pub trace_bytes: u64,
-    /// Whether appends wait for the disk. Without, they are safe from the end of the process only: for a directory that does not outlive it.
+    /// True (default) if appends wait for the disk. Without it, data survives only the end of the process:
+    /// for temporary directories.
     pub sync: bool,
-    /// For tests: sees, and may fail, every step of the logs on disk.
+    /// For tests: observes every step of the logs on disk, and may fail it.
     pub probe: Option<Arc<dyn Probe>>,
 }
 

@@ -1,13 +1,14 @@
-//! A look at every step the logs take on disk, from which tests record them, fail them or cut the power between them.
+//! Hook into every disk operation of the logs. Tests use it to record operations, to fail them, or to
+//! simulate power cuts.
 
 use corniche_types::Height;
 use std::io;
 use std::path::Path;
 
-/// One step, about to be taken.
+/// Operation that is about to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A new segment file.
+    /// Creation of a segment file.
     Create {
         path: &'a Path,
     },
@@ -20,26 +21,26 @@ pub enum Step<'a> {
     Sync {
         path: &'a Path,
     },
-    /// `fsync` of a directory, after which the files created in it stay there.
+    /// `fsync` of a directory, which makes created files durable.
     SyncDirectory {
         path: &'a Path,
     },
-    /// A torn tail is cut.
+    /// Truncation of a torn tail.
     Cut {
         path: &'a Path,
         length: u64,
     },
-    /// A released segment is deleted.
+    /// Deletion of a released segment.
     Remove {
         path: &'a Path,
     },
-    /// Readers are about to see this head. Not a step on disk; an error here has no effect.
+    /// Publication of a new head to readers. Not a disk operation; an error here has no effect.
     Publish {
         head: Height,
     },
 }
 
-/// Called before each step; an error takes the place of the step.
+/// Called before each operation; an error replaces the operation.
 pub trait Probe: Send + Sync {
     fn before(&self, step: &Step<'_>) -> io::Result<()>;
 }

@@ -1,7 +1,7 @@
-//! Reading: any number of threads, beside the one writer.
+//! Read access from any number of threads, concurrent with the single writer.
 //!
-//! The newest blocks lie in a *window* in memory: at least those above the checkpoint, whose indices exist nowhere else.
-//! Older ones are found through the indices and read from their segment; a few of them are remembered.
+//! The newest blocks are in a *window* in memory: at least those above the checkpoint, which are in no index
+//! yet. Older blocks are found through the indices and read from their segment; some of them are cached.
 
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, Lock, Space};
@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Blocks and bytes that enter the checkpoint in one batch.
+/// Maximum number of blocks, and of their bytes, per batch of the checkpoint.
 const BATCH_BLOCKS: usize = 1024;
 const BATCH_BYTES: usize = 32 << 20;
 
-/// A block with all that it led to, and its hash.
+/// Block with its results and its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
     pub committed: Arc<CommittedBlock>,
@@ -50,12 +50,12 @@ impl StoredBlock {
     }
 }
 
-/// A block in the window, and where its record lies.
+/// Block in the window, and the position of its record.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
     pub block: Arc<StoredBlock>,
     pub at: Position,
-    /// Where its record ends.
+    /// Position after its record.
     pub after: Position,
 }
 
@@ -65,18 +65,18 @@ impl Recent {
     }
 }
 
-/// The newest part of the chain, all of it durable.
+/// Newest part of the chain; all of it is durable.
 pub(crate) struct Window {
     head: Arc<StoredBlock>,
-    /// Consecutive heights that end at the head; empty only while the head is in the checkpoint.
+    /// Consecutive heights that end at the head; may be empty only while the head is in the checkpoint.
     blocks: VecDeque<Recent>,
     bytes: usize,
     by_hash: HashMap<B256, Height>,
     by_transaction: HashMap<B256, (Height, u32)>,
-    /// Certificates the index does not know yet.
+    /// Certificates that are not in the index yet.
     certificates: BTreeMap<Height, (Position, Arc<Certificate>)>,
     last_certificate: Option<Arc<Certificate>>,
-    /// What the checkpoint stands for.
+    /// State of the checkpoint.
     pub(crate) meta: Meta,
 }
 
@@ -113,7 +113,7 @@ impl Window {
         self.certificates.insert(height, (at, certificate));
     }
 
-    /// `head` is the newest block now, and was in the chain before.
+    /// Reverts to `head`, an earlier block of the chain.
     fn take_back(&mut self, end: Position, head: Arc<StoredBlock>, meta: Meta, certified: Option<Arc<Certificate>>) {
         while let Some(gone) = self.blocks.pop_back_if(|newest| newest.block.height() > head.height()) {
             self.bytes -= gone.bytes();
@@ -128,7 +128,7 @@ impl Window {
         (self.head, self.meta) = (head, meta);
     }
 
-    /// Forgets the oldest blocks beyond the limits. What the checkpoint does not hold stays, unless `all_may_go`.
+    /// Removes the oldest blocks beyond the limits. Blocks above the checkpoint stay, unless `all_may_go`.
     fn evict(&mut self, options: &Options, all_may_go: bool) {
         let beyond = |window: &Self| window.blocks.len() > options.window_blocks || window.bytes > options.window_bytes;
         while beyond(self) {
@@ -150,7 +150,7 @@ impl Window {
         self.blocks.get(usize::try_from(height.0.checked_sub(first.0)?).ok()?)
     }
 
-    /// Height up to which the checkpoint should come.
+    /// Height to which the checkpoint should move.
     fn checkpoint_target(&self, options: &Options) -> Height {
         let lag = if self.bytes > options.window_bytes { 0 } else { options.checkpoint_lag };
         Height(self.head.height().0.saturating_sub(lag))
@@ -161,7 +161,7 @@ impl Window {
     }
 }
 
-/// What writer, readers and the background thread share.
+/// State shared by writer, readers and the background thread.
 pub(crate) struct Shared {
     pub(crate) directory: DataDirectory,
     pub(crate) identity: Identity,
@@ -170,14 +170,14 @@ pub(crate) struct Shared {
     pub(crate) log: LogReader,
     pub(crate) kv: Guarded,
     pub(crate) keeper: Keeper,
-    /// The key-value store failed; it is built again at the next start.
+    /// True if the key-value store failed; it is rebuilt at the next start.
     kv_failed: AtomicBool,
     window: RwLock<Window>,
     remembered: Mutex<Remembered>,
     /// Held while the checkpoint moves.
     pub(crate) checkpointing: Mutex<()>,
     read_failures: AtomicU64,
-    /// Last, so that everything is closed when it is let go.
+    /// Last field, so that everything else is closed when the lock is released.
     _lock: Lock,
 }
 
@@ -219,7 +219,7 @@ impl Shared {
         self.window.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows durable blocks and certificates to readers. Returns whether the checkpoint should follow.
+    /// Publishes durable blocks and certificates to readers. Returns true if the checkpoint should move.
     pub(crate) fn publish(&self, blocks: Vec<Recent>, certificates: Vec<(Position, Arc<Certificate>)>) -> bool {
         let mut window = self.window_mut();
         blocks.into_iter().for_each(|recent| window.push(recent));
@@ -232,13 +232,13 @@ impl Shared {
         window.checkpoint_is_due(&self.options)
     }
 
-    /// Whether the window outgrew its bound by so much that the writer has to wait for the checkpoint.
+    /// True if the window exceeds four times its limit, so that the writer must wait for the checkpoint.
     pub(crate) fn is_behind(&self) -> bool {
         let window = self.window();
         window.bytes > self.options.window_bytes.saturating_mul(4) && window.head.height() > window.meta.height
     }
 
-    /// Moves the checkpoint to where it should be, or all the way to the head.
+    /// Moves the checkpoint to its target, or to the head.
     pub(crate) fn checkpoint(&self, to_head: bool) {
         let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.kv_failed.load(Ordering::Relaxed) {
@@ -257,7 +257,7 @@ impl Shared {
         }
     }
 
-    /// What enters the checkpoint next, and what it stands for until then.
+    /// Blocks and certificates for the next batch, and the checkpoint's state before it.
     fn next_batch(&self, to_head: bool) -> (Vec<Recent>, Vec<CertificateAt>, Meta) {
         let window = self.window();
         let target = if to_head { window.head.height() } else { window.checkpoint_target(&self.options) };
@@ -284,7 +284,7 @@ impl Shared {
         self.kv_failed.load(Ordering::Relaxed)
     }
 
-    /// From here on the node runs without the checkpoint; the next start builds it again.
+    /// From here on the node runs without the checkpoint; the next start rebuilds it.
     fn give_up_kv(&self, error: &KvError) {
         if self.kv_failed.swap(true, Ordering::Relaxed) {
             return;
@@ -296,7 +296,7 @@ impl Shared {
         }
     }
 
-    /// The answer of an index, if there is one.
+    /// Result of an index lookup; `None` if it failed.
     fn ask<T>(&self, answer: Result<Option<T>, KvError>) -> Option<T> {
         answer.unwrap_or_else(|error| {
             self.read_failures.fetch_add(1, Ordering::Relaxed);
@@ -314,13 +314,13 @@ impl Shared {
         .ok()
     }
 
-    /// What stands where the header of a block should be, by the index; unchecked.
+    /// Header of a block, found by the index; unchecked.
     fn old_header(&self, height: Height) -> Option<Header> {
         let at = self.ask(checkpoint::block_position(&self.kv, height))?;
         record::header_at_start(&self.log.read_unchecked(at, record::HEADER_ROOM_BYTES).ok()?)
     }
 
-    /// The record of a block that is not in the window.
+    /// Record of a block outside the window.
     fn old_record(&self, height: Height) -> Option<Vec<u8>> {
         let known = self.ask(checkpoint::block_position(&self.kv, height));
         if let Some(payload) = known.and_then(|at| self.record(at)).filter(|payload| height_in(payload) == Some(height)) {
@@ -329,7 +329,7 @@ impl Shared {
         self.search(height)
     }
 
-    /// Reads the segment that must hold the block: slow, and only needed when the index does not help.
+    /// Scans the segment that must contain the block. Slow, and needed only if the index fails.
     fn search(&self, height: Height) -> Option<Vec<u8>> {
         let mut records = self.log.records_from(self.log.segment_of(height.0));
         loop {
@@ -361,7 +361,7 @@ impl Shared {
         self.forget_above(height);
     }
 
-    /// Once the window and the index have no more of these blocks, and once more when the log has none.
+    /// Call it once window and index no longer have these blocks, and again once the log no longer has them.
     pub(crate) fn forget_above(&self, height: Height) {
         self.remembered().forget_above(height);
     }
@@ -378,20 +378,20 @@ fn height_in(payload: &[u8]) -> Option<Height> {
     }
 }
 
-/// Answers from what is durable. Clones are cheap and independent; one that outlives the [`crate::Store`] keeps the data
-/// directory locked.
+/// Reads durable data. Clones are cheap and independent. A clone that outlives the [`crate::Store`] keeps the
+/// data directory locked.
 #[derive(Clone)]
 pub struct Reader {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Reader {
-    /// The newest durable block; genesis at first.
+    /// Newest durable block; the genesis at first.
     pub fn head(&self) -> Arc<StoredBlock> {
         self.shared.window().head.clone()
     }
 
-    /// The block at `height`; `None` above the head. Height 0 is genesis, which is in no log.
+    /// Block at `height`; `None` above the head. Height 0 is the genesis, which is in no log.
     pub fn block(&self, height: Height) -> Option<Arc<StoredBlock>> {
         {
             let window = self.shared.window();
@@ -422,7 +422,8 @@ impl Reader {
         Some(block)
     }
 
-    /// The header of the block at `height`, from a kilobyte where [`Self::block`] reads all that the block led to.
+    /// Header of the block at `height`. Reads one KiB, where [`Self::block`] reads the whole block with its
+    /// results.
     pub fn header(&self, height: Height) -> Option<Header> {
         if let Some(recent) = self.shared.window().get(height) {
             return Some(recent.block.header().clone());
@@ -434,7 +435,8 @@ impl Reader {
             }
             remembered.times_back()
         };
-        // What is read by itself is believed if its hash is known; otherwise the whole record has to prove it.
+        // A header that was read alone is trusted if its hash is in the index; otherwise the whole record is
+        // read and checked.
         let known = |header: &Header| self.height_of(&header_hash(header)) == Some(height);
         let Some(header) = self.shared.old_header(height).filter(known) else {
             return Some(self.block(height)?.header().clone());
@@ -461,13 +463,13 @@ impl Reader {
         (block.hash == *hash).then_some(block)
     }
 
-    /// Where an executed transaction is: its block, and its index among the block's receipts.
+    /// Height of an executed transaction's block, and its index among the receipts.
     pub fn transaction(&self, hash: &B256) -> Option<(Height, u32)> {
         let recent = self.shared.window().by_transaction.get(hash).copied();
         recent.or_else(|| self.shared.ask(checkpoint::transaction(&self.shared.kv, hash)))
     }
 
-    /// The certificate with the lowest height at or above `height`: it covers the block at `height`.
+    /// Certificate with the lowest height at or above `height`; it covers the block at `height`.
     pub fn certificate(&self, height: Height) -> Option<Arc<Certificate>> {
         let (last, recent) = {
             let window = self.shared.window();
@@ -495,12 +497,12 @@ impl Reader {
         }
     }
 
-    /// The certificate with the greatest height: everything up to it is final.
+    /// Certificate with the highest height: everything up to it is final.
     pub fn last_certificate(&self) -> Option<Arc<Certificate>> {
         self.shared.window().last_certificate.clone()
     }
 
-    /// The bytes of `wire::encode` of the [`CommittedBlock`] at `height`, for serving peers that catch up.
+    /// Result of `wire::encode` for the [`CommittedBlock`] at `height`, for peers that catch up.
     pub fn committed(&self, height: Height) -> Option<Bytes> {
         let recent = {
             let window = self.shared.window();
@@ -519,19 +521,19 @@ impl Reader {
         record::block_bytes(payload?)
     }
 
-    /// Reads that failed since the start; anything but zero deserves an operator's look at the log.
+    /// Number of failed reads since the start. If it is not 0, the operator should read the log.
     pub fn read_failures(&self) -> u64 {
         self.shared.read_failures.load(Ordering::Relaxed)
     }
 
-    /// Height the checkpoint has reached.
+    /// Height of the checkpoint.
     pub fn checkpoint_height(&self) -> Height {
         self.shared.checkpoint_height()
     }
 
-    /// The state after the block at `height`, where [`Options::history`] has it kept and the checkpoint has passed it: those of newer
-    /// blocks are in memory. Reads from disk; an answer that could not be had, also because the state was forgotten meanwhile, makes it
-    /// [`interrupted`](StateView::interrupted).
+    /// State after the block at `height`, if [`Options::history`] keeps it and the checkpoint has passed it;
+    /// newer states are in memory. Reads from disk. A failed read, for instance because the state was pruned
+    /// meanwhile, marks the view as [`interrupted`](StateView::interrupted).
     pub fn state(&self, height: Height) -> Option<Arc<dyn StateView>> {
         OldState::new(self.shared.clone(), height).map(|state| Arc::new(state) as Arc<dyn StateView>)
     }
@@ -541,7 +543,7 @@ impl Reader {
         self.shared.directory.free_bytes()
     }
 
-    /// Free space against the marks in the options.
+    /// Free disk space, compared with the limits in the options.
     pub fn space(&self) -> Result<Space, StoreError> {
         let (free, options) = (self.free_space()?, &self.shared.options);
         Ok(match free {

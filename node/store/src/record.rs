@@ -1,4 +1,4 @@
-//! What is in a record: a kind byte, then the content.
+//! Content of a record: a kind byte, then the data.
 
 use crate::StoreError;
 use crate::log::{LogRecord, Position};
@@ -18,16 +18,17 @@ const ENGINE: u8 = 1;
 const RELEASED: u8 = 2;
 const HISTORY_KNOWN: u8 = 3;
 
-/// One record of the block log.
+/// Record of the block log.
 #[derive(Debug)]
 pub(crate) enum BlockRecord {
     Block(Box<CommittedBlock>),
     Certificate(Certificate),
-    /// Ordering resumes after a commit that made no block.
+    /// Point where ordering resumes after a commit that made no block.
     Progress(Resume),
-    /// A quorum certified another block than ours at this height, or f + 1 validators signed one.
+    /// A quorum certified a different block at this height, or f + 1 validators signed one.
     Divergence(Certificate),
-    /// The safety log was durable up to here when this record was written. A log that ends before has lost what was signed.
+    /// Durable end of the safety log when this record was written. A safety log that ends earlier has lost
+    /// signatures.
     SafetyEnd(Position),
 }
 
@@ -51,13 +52,13 @@ pub(crate) fn write_safety_end(out: &mut Vec<u8>, end: Position) {
     write(out, SAFETY_END, &end);
 }
 
-/// The same bytes as `wire::encode`, without a copy.
+/// Writes the bytes of `wire::encode` without a copy.
 fn write<T: BorshSerialize>(out: &mut Vec<u8>, kind: u8, value: &T) {
     out.extend_from_slice(&[kind, wire::VERSION]);
     value.serialize(out).expect("writing into memory cannot fail");
 }
 
-/// The encoded block inside a record's payload, if it is one.
+/// Encoded block in a record's payload, if it is one.
 pub(crate) fn block_bytes(mut payload: Vec<u8>) -> Option<Bytes> {
     (payload.first() == Some(&BLOCK)).then(|| {
         payload.remove(0);
@@ -65,10 +66,11 @@ pub(crate) fn block_bytes(mut payload: Vec<u8>) -> Option<Bytes> {
     })
 }
 
-/// Room for the start of a block's record up to the end of its header, which has no part of any length.
+/// Number of bytes that always contain the start of a block's record up to the end of its header: the
+/// header's fields have bounded sizes.
 pub(crate) const HEADER_ROOM_BYTES: usize = 1 << 10;
 
-/// The header from the start of a block's record, which holds it first. Nothing about it is checked.
+/// Decodes the header, the first part of a block's record. Does not check it.
 pub(crate) fn header_at_start(payload: &[u8]) -> Option<Header> {
     let mut rest = payload.strip_prefix(&[BLOCK, wire::VERSION])?;
     let header = Vec::<u8>::deserialize(&mut rest).ok()?;
@@ -88,13 +90,13 @@ pub(crate) fn read_block_record(payload: &[u8]) -> Result<BlockRecord, String> {
     })
 }
 
-/// One record of the safety log.
+/// Record of the safety log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SafetyRecord {
     Engine(Ticket, Bytes),
-    /// Records with smaller tickets are not needed any more.
+    /// Records with smaller tickets are no longer needed.
     Released(Ticket),
-    /// What was signed before the safety log was lost has been learned again.
+    /// The engine has learned from a quorum what it signed before the log was lost.
     HistoryKnown,
 }
 
@@ -128,7 +130,7 @@ impl SafetyRecord {
     }
 }
 
-/// A record that passed its check but does not read: written by a build that knew more, or by a bug.
+/// Error for a record with a valid checksum that cannot be decoded: written by a newer version or by a bug.
 pub(crate) fn unreadable(record: &LogRecord, problem: &str) -> StoreError {
     StoreError::Unreadable { segment: record.at.segment, offset: record.at.offset, problem: problem.into() }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  claim ─▶ safety log ─▶ block log ─▶ checkpoint ─▶ replay above it ─▶ state, tree, window
-//!                                          └─ anything wrong: throw it away, replay from genesis
+//!                                          └─ on any error: discard it, replay from genesis
 //! ```
 
 use crate::checkpoint::{self, CertificateAt, Meta};
@@ -26,36 +26,38 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Blocks below the checkpoint whose indices are looked at when it is loaded.
+/// Number of blocks below the checkpoint whose indices are checked when it is loaded.
 const SPOT_CHECKED_BLOCKS: usize = 64;
 
-/// What was on disk.
+/// Recovered state of a data directory.
 #[derive(Debug)]
 pub struct Recovered {
-    /// At the head; also readable at the heights replayed, usually the last [`Options::checkpoint_lag`].
+    /// State at the head; also readable at the replayed heights, usually the last
+    /// [`Options::checkpoint_lag`].
     pub state: State,
-    /// Over the state at the head; its root is the one in the head's header.
+    /// Tree of the state at the head; its root equals the one in the head's header.
     pub tree: Tree,
     pub head: Arc<StoredBlock>,
-    /// The certificate with the greatest height.
+    /// Certificate with the highest height.
     pub certificate: Option<Arc<Certificate>>,
-    /// Where ordering resumes.
+    /// Point where ordering resumes.
     pub resume: Resume,
-    /// The engine's records in the order they were appended, without those it released; after a crash some released ones
-    /// may be among them.
+    /// Engine records in the order of appending, without released ones. After a crash, some released records
+    /// may be included.
     pub safety: Vec<(Ticket, Bytes)>,
-    /// The safety log was gone, or lost bytes that were durable: what this validator signed is not known. It must not vote before it has learned that from
-    /// a quorum; then call [`crate::Store::append_history_known`].
+    /// True if the safety log is missing or lost durable bytes: then it is unknown what this validator
+    /// signed. It must not vote before it has learned that from a quorum; then call
+    /// [`crate::Store::append_history_known`].
     pub safety_lost: bool,
-    /// A quorum certified another block than ours; the node halted for it and must not go on.
+    /// A quorum certified a different block than ours. The node halted because of it and must not continue.
     pub divergence: Option<Certificate>,
-    /// Why the checkpoint was built again from the log, if it was.
+    /// Reason why the checkpoint was rebuilt from the log, if it was.
     pub rebuilt: Option<String>,
-    /// Bytes of torn tails that were cut from both logs.
+    /// Number of bytes cut as torn tails from both logs.
     pub cut_bytes: u64,
 }
 
-/// Block 0 as the store and everyone else should see it. It is made from the genesis and stored nowhere.
+/// Block 0 in the form of the other blocks. It is made from the genesis and not stored.
 pub fn genesis_block(genesis: &Genesis) -> CommittedBlock {
     let changes = genesis_changes(genesis);
     let root = Tree::default().apply(&changes);
@@ -82,7 +84,7 @@ pub fn genesis_block(genesis: &Genesis) -> CommittedBlock {
     CommittedBlock { block, receipts: Vec::new(), changes, resume }
 }
 
-/// Everything [`crate::Store::open`] needs to begin.
+/// Parts that [`crate::Store::open`] needs.
 pub(crate) struct Opened {
     pub shared: Arc<Shared>,
     pub safety: SafetyLog,
@@ -130,7 +132,7 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
 
     let chain = Chain { directory: &directory, identity, options: &options, genesis, log: blocks.reader() };
     if undoing.is_some() {
-        // Whether the checkpoint went back is not known.
+        // It is unknown whether the checkpoint was already reverted.
         chain.discard()?;
     }
     let (rebuilt, replayed, kv, keeper) = chain.replay()?;
@@ -144,7 +146,7 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         records.clear();
     }
     if is_short || remembered.found.created && has_chain {
-        // What is signed from now on would otherwise be taken for the rest of a longer log at the next start.
+        // Otherwise the next start could take new signatures for the end of the lost log.
         blocks.append(head.height().next().0, false, |out| record::write_safety_end(out, safety.end()))?;
         blocks.commit()?;
     }
@@ -180,21 +182,22 @@ fn check(log: &LogReader) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Where the reason lies when the key-value store failed while the node ran.
+/// File with the reason why the key-value store failed while the node ran.
 pub(crate) fn failed_marker(directory: &DataDirectory, backend: Backend) -> PathBuf {
     directory.state().join(format!("{}.failed", backend.name()))
 }
 
-/// Exists while a backend is being opened and loaded: if that ends the process, the next start does not try it again.
+/// File that exists while a backend is being opened and loaded: if that ends the process, the next start does
+/// not try it again.
 fn opening_marker(directory: &DataDirectory, backend: Backend) -> PathBuf {
     directory.state().join(format!("{}.opening", backend.name()))
 }
 
-/// Why a replay did not reach the head.
+/// Reason why a replay did not reach the head.
 enum Failure {
-    /// The checkpoint's fault: built again from the log.
+    /// The checkpoint is wrong: it is rebuilt from the log.
     Checkpoint(String),
-    /// The log's fault.
+    /// The log is wrong.
     Log(StoreError),
 }
 
@@ -218,7 +221,7 @@ struct Chain<'a> {
     log: LogReader,
 }
 
-/// The state at one height, from which to go on.
+/// State at one height, from which the replay continues.
 struct Base {
     changes: Changes,
     tree: Tree,
@@ -235,7 +238,7 @@ struct Replayed {
     resume: Resume,
     divergence: Option<Certificate>,
     certificate: Option<Arc<Certificate>>,
-    /// The safety log was durable up to here.
+    /// Durable end of the safety log.
     safety_end: Position,
 }
 
@@ -258,7 +261,7 @@ impl Chain<'_> {
         }
     }
 
-    /// A reason not to look at the checkpoint at all.
+    /// Reason to ignore the checkpoint, if there is one.
     fn doubt(&self) -> Option<String> {
         if self.options.rebuild {
             return Some("asked for".into());
@@ -281,7 +284,7 @@ impl Chain<'_> {
             result => result.map_err(StoreError::io("remove", path)),
         };
         let files = self.files();
-        // A stray file in the place of the directory is removed as well.
+        // Also removes a file in place of the directory.
         let removed = if files.is_dir() { fs::remove_dir_all(&files) } else { fs::remove_file(&files) };
         remove(&files, removed)?;
         for marker in [failed_marker(self.directory, backend), opening_marker(self.directory, backend)] {
@@ -310,7 +313,7 @@ impl Chain<'_> {
         }
     }
 
-    /// The checkpoint, checked against the log; genesis if there is none.
+    /// Loads the checkpoint and checks it against the log; the genesis if there is none.
     fn load(&self, kv: &Guarded) -> Result<Base, Failure> {
         let genesis = Arc::new(genesis_block(self.genesis));
         let Some(meta) = checkpoint::meta(kv)? else { return self.begin(kv, genesis) };
@@ -351,7 +354,7 @@ impl Chain<'_> {
     fn block_of_checkpoint(&self, kv: &Guarded, height: Height, meta: &Meta) -> Result<Arc<StoredBlock>, Failure> {
         let suspect = |problem: String| Failure::Checkpoint(format!("the block of its height {height}: {problem}"));
         let at = checkpoint::block_position(kv, height)?.ok_or_else(|| suspect("is not in the index".into()))?;
-        // If the log itself is damaged here, building again from it says so.
+        // If the log itself is damaged here, rebuilding from it will report that.
         let payload = self.log.read(at).map_err(|error| suspect(error.to_string()))?;
         if at.after(payload.len()) != meta.end {
             return Err(suspect("ends in another place of the log".into()));
@@ -371,7 +374,8 @@ impl Chain<'_> {
         }
     }
 
-    /// The root says nothing about the indices: look at those of the newest blocks, the likeliest to be incomplete.
+    /// The root does not cover the indices: check those of the newest blocks, which are the most likely to be
+    /// incomplete.
     fn spot_check(&self, kv: &Guarded, newest: Height) -> Result<(), Failure> {
         let suspect = |height, problem: &str| Failure::Checkpoint(format!("its indices at height {height}: {problem}"));
         for height in (1..=newest.0).rev().take(SPOT_CHECKED_BLOCKS).map(Height) {
@@ -393,7 +397,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Replays the log above `base`; what is further behind the head than the lag enters the checkpoint on the way.
+    /// Replays the log above `base`. Blocks further behind the head than the lag enter the checkpoint.
     fn follow(&self, base: Base, kv: &Guarded, keeper: &Keeper) -> Result<Replayed, Failure> {
         let mut replay = Replay {
             identity: self.identity,
@@ -427,21 +431,21 @@ impl Chain<'_> {
     }
 }
 
-/// The block log being read from a base to the head.
+/// Replay of the block log from a base to the head.
 struct Replay<'a> {
     identity: Identity,
     genesis: &'a Genesis,
     kv: &'a Guarded,
     keeper: &'a Keeper,
     log: &'a LogReader,
-    /// The replay began at a checkpoint, which is then the first to be doubted.
+    /// True if the replay began at a checkpoint; errors are then attributed to the checkpoint first.
     trusted_checkpoint: bool,
     base: Base,
     /// Blocks above the base.
     queue: VecDeque<Recent>,
     queue_bytes: usize,
     newest: Arc<StoredBlock>,
-    /// Certificates the index does not know yet.
+    /// Certificates that are not in the index yet.
     certificates: Vec<(Position, Arc<Certificate>)>,
     resume: Resume,
     divergence: Option<Certificate>,
@@ -488,7 +492,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A genesis file whose upgrades changed after blocks were built by them.
+    /// Detects a genesis file whose upgrades were changed after blocks had been built under them.
     fn check_rules(&self, block: &StoredBlock) -> Result<(), Failure> {
         let (height, found) = (block.height(), block.committed.block.ordering.protocol_version);
         let expected = self.genesis.rules_at(height).version;
@@ -542,7 +546,7 @@ impl Replay<'_> {
     }
 
     fn finish(mut self) -> Result<Replayed, Failure> {
-        // Contracts choose keys; they must not be able to choose such as collide.
+        // Random seed: contracts choose keys, and must not be able to produce hash collisions.
         let state = State::with_seed(segment::fresh_nonce());
         state.apply(self.base.head.height(), &std::mem::take(&mut self.base.changes));
         let mut tree = std::mem::take(&mut self.base.tree);

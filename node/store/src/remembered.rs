@@ -1,22 +1,22 @@
-//! What was read from the log, kept for whoever reads it again: searches for logs go over the same blocks time after time.
+//! Cache of data read from the log: log queries read the same blocks again and again.
 
 use crate::reader::StoredBlock;
 use corniche_types::{Header, Height};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Older blocks, in bytes of their records; about a factor of two less than what they take.
+/// Limit for old blocks, in bytes of their records. They take about twice as much memory.
 const BLOCK_BYTES: usize = 64 << 20;
-/// Headers that were read without their blocks.
+/// Limit for headers that were read without their blocks.
 const HEADER_BYTES: usize = 32 << 20;
-/// What one of them takes, most of it its bloom.
+/// Approximate size of one header, most of it the bloom.
 const HEADER_SIZE: usize = 1 << 10;
 
-/// Older blocks and headers, first in first out.
+/// Old blocks and headers, first in, first out.
 pub(crate) struct Remembered {
     blocks: Kept<Arc<StoredBlock>>,
     headers: Kept<Header>,
-    /// How often blocks were taken off the chain.
+    /// Number of reverts.
     times_back: u64,
 }
 
@@ -36,7 +36,8 @@ impl Remembered {
         self.headers.get(height).or_else(of_block).cloned()
     }
 
-    /// To be read before the log is, and handed to [`Self::put_block`] or [`Self::put_header`] with what was found there.
+    /// Read it before reading the log, and pass it to [`Self::put_block`] or [`Self::put_header`] with the
+    /// result.
     pub(crate) fn times_back(&self) -> u64 {
         self.times_back
     }
@@ -47,7 +48,8 @@ impl Remembered {
         self.times_back += 1;
     }
 
-    /// Unless the chain went back after `times_back` was read: what was read since may not be of this chain.
+    /// Ignored if the chain reverted after `times_back` was read: the block may no longer be part of the
+    /// chain.
     pub(crate) fn put_block(&mut self, block: Arc<StoredBlock>, bytes: usize, times_back: u64) {
         if times_back == self.times_back {
             self.blocks.put(block.height(), block, bytes);
@@ -63,7 +65,7 @@ impl Remembered {
 
 struct Kept<T> {
     by_height: HashMap<Height, (T, usize)>,
-    /// Heights in the order in which they came; may name some that were forgotten.
+    /// Heights in order of insertion; may contain removed ones.
     order: VecDeque<Height>,
     bytes: usize,
     most_bytes: usize,
@@ -80,7 +82,7 @@ impl<T> Kept<T> {
 
     fn put(&mut self, height: Height, value: T, bytes: usize) {
         if let Some((_, before)) = self.by_height.insert(height, (value, bytes)) {
-            // Two readers found it at the same time.
+            // Two readers read it at the same time.
             self.bytes -= before;
         } else {
             self.order.push_back(height);
@@ -137,7 +139,7 @@ mod tests {
         })))
     }
 
-    /// Whoever reads a block from the log while it is taken off the chain must not leave it behind for others.
+    /// A reader that reads a block during a revert must not leave it in the cache.
     #[test]
     fn what_was_read_before_the_chain_went_back_is_not_remembered_after() {
         let mut remembered = Remembered::default();

@@ -1,4 +1,4 @@
-//! The safety log: what this validator's engine must find again after a crash, until it releases it.
+//! Safety log: records that this validator's engine needs after a crash, until it releases them.
 
 use crate::StoreError;
 use crate::log::{Found, Log, Position, Settings};
@@ -9,24 +9,24 @@ use std::collections::BTreeMap;
 
 pub(crate) struct SafetyLog {
     log: Log,
-    /// Greatest ticket in each segment that has one.
+    /// Highest ticket of each segment that has one.
     greatest: BTreeMap<u64, Ticket>,
-    /// Records with smaller tickets are not needed any more.
+    /// Records with smaller tickets are no longer needed.
     released: Ticket,
-    /// Will be `released` once both logs are durable.
+    /// Next value of `released`, once both logs are durable.
     releasing: Ticket,
-    /// What was signed before the log was lost is not known again yet.
+    /// True while it is unknown what was signed before the log was lost.
     history_lost: bool,
 }
 
-/// What the safety log remembered.
+/// Content of the safety log.
 pub(crate) struct Remembered {
     pub records: Vec<(Ticket, Bytes)>,
     pub found: Found,
 }
 
 impl SafetyLog {
-    /// `history_expected`: the directory has held a chain, so an absent log is a lost one.
+    /// `history_expected`: the directory has contained a chain, so a missing log means a lost log.
     pub(crate) fn open(settings: Settings, history_expected: bool) -> Result<(Self, Remembered), StoreError> {
         let (log, found) = Log::open(settings, history_expected)?;
         let mut safety = Self {
@@ -40,7 +40,7 @@ impl SafetyLog {
         Ok((safety, Remembered { records, found }))
     }
 
-    /// Every record that is not released, from disk, oldest first. What is appended and not committed is not among them.
+    /// Reads all records that are not released from disk, oldest first, without uncommitted ones.
     pub(crate) fn scan(&mut self) -> Result<Vec<(Ticket, Bytes)>, StoreError> {
         let mut records = Vec::new();
         let mut stream = self.log.reader().records_from(Position::default());
@@ -51,7 +51,7 @@ impl SafetyLog {
                     records.push((ticket, bytes));
                 }
                 Some(SafetyRecord::Released(ticket)) => self.released = self.released.max(ticket),
-                // The header of a later segment says the same.
+                // Not needed for earlier segments: the header of the later segment has the same information.
                 Some(SafetyRecord::HistoryKnown) if record.at.segment == self.log.sequence() => self.history_lost = false,
                 Some(SafetyRecord::HistoryKnown) => {}
                 None => return Err(unreadable(&record, "a safety record of unknown kind")),
@@ -72,13 +72,13 @@ impl SafetyLog {
         Ok(())
     }
 
-    /// Everything before is durable.
+    /// Everything before this position is durable.
     pub(crate) fn end(&self) -> Position {
         self.log.end()
     }
 
-    /// Forgets what is left of a log that lost its end. What is left would pass for everything that was signed; an engine
-    /// without records asks a quorum.
+    /// Discards the rest of a log that lost its end. Otherwise the rest would count as everything that was
+    /// signed. An engine without records asks a quorum.
     pub(crate) fn lose(&mut self) -> Result<(), StoreError> {
         self.log.begin_anew()?;
         self.greatest.clear();
@@ -96,14 +96,14 @@ impl SafetyLog {
         Ok(())
     }
 
-    /// Smaller tickets are not needed any more. Takes effect with [`Self::apply_release`].
+    /// Releases records with smaller tickets. Takes effect with [`Self::apply_release`].
     pub(crate) fn release_below(&mut self, ticket: Ticket) {
         self.releasing = self.releasing.max(ticket);
     }
 
-    /// Deletes the oldest segments that hold only released records, and remembers the release with the next group (losing
-    /// that is harmless). To be called when both logs are durable: a record may have been released because of what was
-    /// appended with it.
+    /// Deletes the oldest segments that contain only released records, and stores the release with the next
+    /// group (losing it is harmless). Call it when both logs are durable: a record may have been released
+    /// because of data appended with it.
     pub(crate) fn apply_release(&mut self) -> Result<(), StoreError> {
         let ticket = self.releasing;
         if ticket <= self.released {

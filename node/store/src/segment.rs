@@ -1,4 +1,4 @@
-//! The bytes of one segment file.
+//! Format of a segment file.
 //!
 //! ```text
 //!  segment  header ‖ record ‖ record ‖ ...
@@ -6,14 +6,15 @@
 //!  record   marker 4 ‖ length 4 ‖ distance 4 ‖ check 4 ‖ sum 16 ‖ payload
 //! ```
 //!
-//! Every check is blake3 keyed by the segment's own header and covers the record's offset, so a record that lies in another
-//! place or another file is not one. The header holds a random number that peers never learn, so nothing they make us
-//! store can look like a record. `distance` is how far before this record its group began; a group is what one
-//! `fdatasync` makes durable, and the next group is written only after that.
+//! Every check is a blake3 hash keyed by the segment's own header, and covers the record's offset. So a
+//! record that is moved to another position or file is invalid. The header contains a random number that
+//! peers never learn, so no data from peers can look like a record. `distance` is the distance from the start
+//! of the record's group. A group is written with one `fdatasync`, and the next group is written only after
+//! that.
 //!
-//! That tells a torn tail from damage. If the record at X is not whole:
-//! - a whole record of a *later group* follows: X had been synced, so this is damage;
-//! - otherwise X may never have been durable, so nobody was told of it: a torn tail.
+//! This distinguishes a torn tail from damage. If the record at X is incomplete:
+//! - If a whole record of a *later group* follows, X had been synced, so this is damage.
+//! - Otherwise X may never have been durable, so it was not acknowledged: a torn tail.
 
 use crate::Identity;
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -24,38 +25,38 @@ use std::ops::Range;
 const MAGIC: &[u8; 8] = b"cornlog1";
 const MARKER: [u8; 4] = [0xc0, 0x27, 0x1c, 0xe5];
 const CHECK_BYTES: usize = 16;
-/// Borsh of [`Header`] has no variable part.
+/// The borsh encoding of [`Header`] has a fixed size.
 const BODY_BYTES: usize = 1 + 8 + 32 + 8 + 8 + 1 + 8;
 
 pub(crate) const HEADER_BYTES: usize = MAGIC.len() + BODY_BYTES + CHECK_BYTES;
 pub(crate) const RECORD_HEADER_BYTES: usize = 16 + CHECK_BYTES;
-/// Most bytes of one record's payload.
+/// Maximum payload of one record, in bytes.
 pub(crate) const MAX_RECORD_BYTES: usize = 1 << 30;
 
-/// Which log a segment belongs to.
+/// Log that a segment belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 #[borsh(use_discriminant = true)]
 #[repr(u8)]
 pub(crate) enum LogKind {
     Safety = 1,
     Blocks = 2,
-    /// Not a log but a ring, with rules of its own: see `trace`.
+    /// A ring instead of a log, with its own rules: see `trace`.
     Trace = 3,
 }
 
-/// What a segment says of itself.
+/// Header of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(crate) struct Header {
     pub kind: LogKind,
     pub chain_id: u64,
     pub genesis_hash: B256,
-    /// Position among the log's segments, from 0, without gaps.
+    /// Number of the segment in its log, from 0, without gaps.
     pub sequence: u64,
-    /// Blocks: lowest height that can be in this segment.
+    /// Block log: lowest height that can be in this segment.
     pub base: u64,
-    /// Safety: what this validator signed earlier was lost and had not been learned again when this segment was begun.
+    /// Safety log: true if earlier signatures were lost and not learned again when this segment was created.
     pub history_lost: bool,
-    /// Random, so that the checks in the segment cannot be computed from outside.
+    /// Random, so that peers cannot compute the checks in the segment.
     pub nonce: u64,
 }
 
@@ -77,7 +78,7 @@ impl Header {
         (bytes, key)
     }
 
-    /// Reads the header at the start of `bytes`.
+    /// Decodes the header at the start of `bytes`.
     pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, Key), String> {
         let bytes = bytes.get(..HEADER_BYTES).ok_or("its header is incomplete")?;
         let (covered, check) = bytes.split_at(HEADER_BYTES - CHECK_BYTES);
@@ -93,14 +94,16 @@ impl Header {
     }
 }
 
-/// A number peers cannot guess; from the operating system by way of the standard library's hash seeds.
+/// Number that peers cannot guess, from the operating system through the seeds of the standard library's hash
+/// maps.
 pub(crate) fn fresh_nonce() -> u64 {
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u8(0);
     hasher.finish()
 }
 
-/// Fills in the header of the record whose payload ends `group`; `start` is where in `group` its header was left empty.
+/// Fills in the header of the last record in `group`; `start` is the offset in `group` of its header, which
+/// is still empty.
 pub(crate) fn seal_record(key: &Key, group: &mut [u8], group_start: u64, start: usize) {
     let (header, payload) = group[start..].split_at_mut(RECORD_HEADER_BYTES);
     let length = u32::try_from(payload.len()).expect("the caller bounds a record");
@@ -113,15 +116,15 @@ pub(crate) fn seal_record(key: &Key, group: &mut [u8], group_start: u64, start: 
     header[16..].copy_from_slice(&place.sum(key, payload));
 }
 
-/// A whole record in a segment's bytes.
+/// Whole record in a segment's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub payload: Range<usize>,
-    /// Where its group begins.
+    /// Offset of its group.
     pub group_start: u64,
 }
 
-/// Why there is no whole record at a place.
+/// Reason why there is no whole record at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Flaw {
     #[error("the record is incomplete")]
@@ -132,7 +135,7 @@ pub(crate) enum Flaw {
     Payload,
 }
 
-/// The record at `offset` of a segment whose first bytes are `bytes`.
+/// Record at `offset` of a segment that begins with `bytes`.
 pub(crate) fn record_at(key: &Key, bytes: &[u8], offset: usize) -> Result<Record, Flaw> {
     let header = bytes.get(offset..).and_then(|rest| rest.get(..RECORD_HEADER_BYTES)).ok_or(Flaw::Incomplete)?;
     let parsed = RecordHeader::parse(key, header, offset as u64)?;
@@ -143,7 +146,7 @@ pub(crate) fn record_at(key: &Key, bytes: &[u8], offset: usize) -> Result<Record
     Ok(Record { payload, group_start: (offset as u64).saturating_sub(u64::from(parsed.place.distance)) })
 }
 
-/// A record's header that passed its own check.
+/// Record header that passed its own check.
 pub(crate) struct RecordHeader {
     place: Place,
     sum: [u8; CHECK_BYTES],
@@ -169,7 +172,7 @@ impl RecordHeader {
     }
 }
 
-/// What besides its content makes a record what it is.
+/// Position and size of a record, covered by its checks.
 #[derive(Clone, Copy)]
 struct Place {
     offset: u64,
@@ -198,7 +201,7 @@ impl Place {
     }
 }
 
-/// What it means that the record at a place is not whole.
+/// Cause of an incomplete record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It was being written when the node stopped.
@@ -207,7 +210,7 @@ pub(crate) enum Verdict {
     Damaged { witness: u64 },
 }
 
-/// Judges the last segment of a log, in which the record at `flaw` is not whole.
+/// Decides the cause in the last segment of a log, where the record at `flaw` is incomplete.
 pub(crate) fn judge(key: &Key, bytes: &[u8], flaw: usize) -> Verdict {
     let mut from = flaw + 1;
     while let Some(found) = find_marker(bytes, from) {
@@ -220,7 +223,7 @@ pub(crate) fn judge(key: &Key, bytes: &[u8], flaw: usize) -> Verdict {
     Verdict::Torn
 }
 
-/// Where the next record may begin.
+/// Next position where a record may begin.
 pub(crate) fn find_marker(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.windows(MARKER.len()).position(|window| window == MARKER).map(|at| from + at)
@@ -230,7 +233,7 @@ pub(crate) fn find_marker(bytes: &[u8], from: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The format on disk, frozen: a change here is a new schema.
+    /// The disk format is frozen: a change here needs a new schema version.
     #[test]
     fn the_bytes_of_a_segment_are_frozen() {
         let header = Header {

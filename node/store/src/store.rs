@@ -1,4 +1,4 @@
-//! The one writer.
+//! The single writer.
 
 use crate::code_cache::CodeCache;
 use crate::directory::{DataDirectory, Space};
@@ -17,50 +17,51 @@ use corniche_types::{B256, Bytes, Certificate, CommitIndex, Genesis, Height, Res
 use std::path::Path;
 use std::sync::Arc;
 
-/// A group that grows beyond this is synced without being asked.
+/// Size in bytes at which a group is synced without a request.
 const GROUP_BYTES: usize = 32 << 20;
 
-/// Appends to both logs. Owned by one thread; everything appended is durable, and visible to readers, after the next
-/// [`Store::sync`]. Dropping it without `sync` forgets what was appended since the last one, as a crash would.
+/// Appends to both logs. Owned by one thread. Everything appended is durable, and visible to readers, after
+/// the next [`Store::sync`]. Dropping the store without `sync` loses what was appended since the last one,
+/// like a crash.
 pub struct Store {
-    // Dropped first: its thread uses what follows.
+    // Dropped first: its thread uses the following fields.
     indexer: Option<Indexer>,
     shared: Arc<Shared>,
     safety: SafetyLog,
     blocks: Log,
-    /// The newest block appended, durable or not.
+    /// Newest appended block, durable or not.
     head: (Height, B256),
-    /// Where ordering resumes according to everything appended.
+    /// Point where ordering resumes, according to everything appended.
     resumes_after: CommitIndex,
     group: Group,
     code: CodeCache,
     trace: Option<Trace>,
-    /// Why nothing can be written any more.
+    /// Reason why nothing can be written any more.
     stopped: Option<String>,
 }
 
-/// What was appended since the last sync, beside its bytes.
+/// Data appended since the last sync, besides the bytes.
 #[derive(Default)]
 struct Group {
     tickets: Vec<Ticket>,
     blocks: Vec<Recent>,
     certificates: Vec<(Position, Arc<Certificate>)>,
     progress: Option<Resume>,
-    /// Became durable in a sync that nobody asked for; reported with the next one.
+    /// Became durable in an automatic sync; reported with the next requested one.
     early: Vec<Ticket>,
 }
 
-/// What a sync made durable.
+/// Result of a sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Synced {
-    /// Tickets of safety records, in the order they were appended: what the engine is told with `Input::Durable`.
+    /// Tickets of safety records in the order of appending; the engine gets them with `Input::Durable`.
     pub tickets: Vec<Ticket>,
     /// Height of the newest durable block.
     pub head: Height,
 }
 
 impl Store {
-    /// Opens or creates the data directory of the chain that begins with `genesis`.
+    /// Opens or creates the data directory of the chain with this `genesis`.
     pub fn open(directory: &Path, genesis: &Genesis, options: Options) -> Result<(Self, Recovered), StoreError> {
         let opened = recovery::open(directory, genesis, options)?;
         let Opened { shared, safety, blocks, recovered } = opened;
@@ -84,7 +85,8 @@ impl Store {
         Ok((store, recovered))
     }
 
-    /// Appends what the engine must find again after a crash. It may speak of it once [`Store::sync`] names the ticket.
+    /// Appends a record that the engine needs after a crash. The engine may send messages that depend on it
+    /// once [`Store::sync`] returns the ticket.
     pub fn append_safety(&mut self, ticket: Ticket, record: &Bytes) -> Result<(), StoreError> {
         self.running()?;
         let appended = self.safety.append(ticket, record);
@@ -93,36 +95,36 @@ impl Store {
         self.bound_group()
     }
 
-    /// Records with smaller tickets are not needed any more; the one with this ticket stays. Segments that hold only
-    /// released records are deleted by the next sync, after everything appended before it is durable. So if a record is
-    /// released because ordering went on, append the block or the progress first.
+    /// Releases records with smaller tickets; the one with this ticket stays. The next sync deletes segments
+    /// that contain only released records, after everything appended before is durable. So if a record is
+    /// released because ordering advanced, append the block or the progress first.
     pub fn release_safety_below(&mut self, ticket: Ticket) -> Result<(), StoreError> {
         self.running()?;
         self.safety.release_below(ticket);
         Ok(())
     }
 
-    /// [`Recovered::safety_lost`], and [`Self::append_history_known`] was not called since.
+    /// True after [`Recovered::safety_lost`], until [`Self::append_history_known`] is called.
     pub fn is_history_lost(&self) -> bool {
         self.safety.is_history_lost()
     }
 
-    /// After [`Recovered::safety_lost`]: the engine has learned from a quorum what it signed last. Until the next sync the
-    /// loss would be reported again.
+    /// Ends [`Recovered::safety_lost`]: the engine has learned from a quorum what it signed last. Until the
+    /// next sync, a restart would report the loss again.
     pub fn append_history_known(&mut self) -> Result<(), StoreError> {
         self.running()?;
         let appended = self.safety.append_history_known();
         self.keep(appended)
     }
 
-    /// What the engine would find again if the node restarted now: every durable record that is not released.
+    /// Records that the engine would get after a restart now: all durable records that are not released.
     pub fn safety_records(&mut self) -> Result<Vec<(Ticket, Bytes)>, StoreError> {
         self.running()?;
         let scanned = self.safety.scan();
         self.keep(scanned)
     }
 
-    /// Appends the next block with all that it led to, in one record.
+    /// Appends the next block with its results, in one record.
     pub fn append_block(&mut self, committed: impl Into<Arc<CommittedBlock>>) -> Result<(), StoreError> {
         self.running()?;
         let block = Arc::new(StoredBlock::new(committed.into()));
@@ -142,13 +144,13 @@ impl Store {
         let (at, size) = self.keep(appended)?;
         self.head = (height, block.hash);
         self.resumes_after = resumes_after;
-        // The block says at least as much.
+        // The block contains a later point of ordering.
         self.group.progress = None;
         self.group.blocks.push(Recent { block, at, after: at.after(size) });
         self.bound_group()
     }
 
-    /// Appends a certificate for a block of ours. A certificate for another block is a divergence: see
+    /// Appends a certificate for a block of this chain. A certificate for another block is a divergence: see
     /// [`Store::append_divergence`].
     pub fn append_certificate(&mut self, certificate: &Certificate) -> Result<(), StoreError> {
         self.running()?;
@@ -163,16 +165,18 @@ impl Store {
         self.bound_group()
     }
 
-    /// Remembers that others signed another block than ours (a quorum, or f + 1 validators), so that a restarted node does not go on.
+    /// Records that others (a quorum, or f + 1 validators) signed a different block, so that a restarted node
+    /// does not continue.
     pub fn append_divergence(&mut self, certificate: &Certificate) -> Result<(), StoreError> {
         self.running()?;
         let appended = self.blocks.append(self.head.0.next().0, false, |out| record::write_divergence(out, certificate));
         self.keep(appended).map(|_| ())
     }
 
-    /// Remembers that ordering resumes later than after the last block: commits since then made none. Only the last one of
-    /// a group is written, and one that is not ahead of what is known changes nothing. Never to be called for a commit
-    /// before the blocks of earlier commits are appended: a block that resumes earlier is then refused.
+    /// Records that ordering resumes later than after the last block, because later commits made no block.
+    /// Only the last call of a group is written; one that is not ahead of the known point is ignored. Do not
+    /// call it for a commit before the blocks of earlier commits are appended: a block that resumes earlier
+    /// would be refused.
     pub fn append_progress(&mut self, resume: &Resume) -> Result<(), StoreError> {
         self.running()?;
         if resume.index > self.resumes_after {
@@ -182,8 +186,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes everything appended durable, the safety log first, then shows it to readers. One `fdatasync` for each log
-    /// that has something to sync, however much that is.
+    /// Makes everything appended durable, the safety log first, then publishes it to readers. One `fdatasync`
+    /// per log with new data, whatever its amount.
     pub fn sync(&mut self) -> Result<Synced, StoreError> {
         self.running()?;
         let committed = self.commit();
@@ -227,9 +231,9 @@ impl Store {
         self.keep(committed)
     }
 
-    /// Takes the blocks above `to` off the chain, durably and for readers; ordering resumes at `resume`. `before`: what the keys that those
-    /// blocks wrote held at `to`. For a chain that goes back, which no network does. After an error the chain on disk may be either; a
-    /// restart finds out.
+    /// Reverts the blocks above `to`, durably and for readers; ordering resumes at `resume`. `before` has the
+    /// values at `to` of the keys that those blocks wrote. Only for development chains. After an error, the
+    /// chain on disk may be either one; a restart finds out.
     pub fn take_back(&mut self, to: Height, resume: &Resume, before: &Changes) -> Result<(), StoreError> {
         self.sync()?;
         if to >= self.head.0 {
@@ -254,7 +258,7 @@ impl Store {
         Ok(())
     }
 
-    /// Moves the checkpoint to the head, on this thread. Not needed for correctness: it makes the next start faster.
+    /// Moves the checkpoint to the head, on this thread. Optional: it makes the next start faster.
     pub fn checkpoint(&mut self) {
         self.shared.checkpoint(true);
     }
@@ -267,7 +271,8 @@ impl Store {
         self.code.clone()
     }
 
-    /// Where the engine's deeds go; `None` when [`Options::trace_bytes`] is 0, or when the directory refuses.
+    /// Trace of the engine's events; `None` if [`Options::trace_bytes`] is 0, or if the directory could not
+    /// be opened.
     pub fn trace(&self) -> Option<Trace> {
         self.trace.clone()
     }
@@ -280,7 +285,7 @@ impl Store {
         self.shared.identity
     }
 
-    /// Free space against the marks in the options.
+    /// Free disk space, compared with the limits in the options.
     pub fn space(&self) -> Result<Space, StoreError> {
         self.reader().space()
     }
@@ -302,13 +307,14 @@ impl Store {
         }
     }
 
-    /// After a failed write nobody knows what is on disk: nothing more is written until a restart has read it.
+    /// After a failed write the content of the disk is unknown: nothing more is written until a restart has
+    /// read it.
     fn keep<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         result.inspect_err(|error| self.stopped = Some(error.to_string()))
     }
 }
 
-/// A ring that cannot be opened is no reason to stop a node.
+/// The node runs without a trace if the ring cannot be opened.
 fn open_trace(shared: &Shared) -> Option<Trace> {
     let bytes = shared.options.trace_bytes;
     let opened = (bytes > 0).then(|| Trace::open(&shared.directory.trace(), shared.identity, bytes))?;

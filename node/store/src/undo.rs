@@ -1,7 +1,8 @@
-//! Going back: the newest blocks are taken off the chain again, as only a development chain does.
+//! Reverting the newest blocks, only on development chains.
 //!
-//! Blocks are taken off in place, so it costs what they cost, however long the chain below them is. Before anything changes, a file says
-//! what is about to be done ([`Undoing`]); a start that finds it does it again from there, so that a crash leaves either chain, never a mixture.
+//! Blocks are removed in place, so the cost depends on their number, not on the length of the chain. Before
+//! anything changes, the plan is written to a file ([`Undoing`]). A start that finds this file repeats the
+//! plan, so that a crash leaves either chain, never a mixture.
 
 use crate::checkpoint::{self, CertificateAt, Meta};
 use crate::directory::{DataDirectory, sync_directory};
@@ -17,17 +18,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-/// Heights below the new head at which a certificate is looked for that goes or stays; what has none is certified again.
+/// Number of heights below the new head that are searched for certificates. Blocks without one are certified
+/// again.
 const CERTIFICATES_LOOKED_AT: u64 = 128;
 
-/// What is being done.
+/// Plan of a revert.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(crate) struct Undoing {
-    /// The newest block that stays.
+    /// Newest block that stays.
     pub to: Height,
-    /// The block log ends here.
+    /// New end of the block log.
     pub end: Position,
-    /// Where ordering resumes: what it ordered for the blocks that go must not come again.
+    /// Point where ordering resumes: commits that led to the reverted blocks must not be delivered again.
     pub resume: Resume,
 }
 
@@ -36,11 +38,11 @@ impl Undoing {
         directory.root().join("UNDOING")
     }
 
-    /// What a crash interrupted.
+    /// Plan of an interrupted revert, if there is one.
     pub fn found(directory: &DataDirectory) -> Result<Option<Self>, StoreError> {
         let path = Self::path(directory);
         match fs::read(&path) {
-            // One that is not whole was never acted upon.
+            // An incomplete file means that the revert had not begun.
             Ok(bytes) => Ok(wire::decode(&bytes).ok()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::io("read", &path)(error)),
@@ -58,7 +60,7 @@ impl Undoing {
         if sync { sync_directory(directory.root()) } else { Ok(()) }
     }
 
-    /// Cuts the block log. Doing it twice is doing it once.
+    /// Cuts the block log. Idempotent.
     pub fn cut(&self, blocks: &mut Log) -> Result<(), StoreError> {
         blocks.cut(self.end)?;
         blocks.append(self.to.next().0, false, |out| record::write_progress(out, &self.resume))?;
@@ -70,7 +72,7 @@ impl Undoing {
         match fs::remove_file(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(StoreError::io("remove", &path)(error)),
-            // It must not come back when there are new blocks.
+            // The file must not reappear when there are new blocks.
             Ok(()) if sync => sync_directory(directory.root()),
             Ok(()) => Ok(()),
         }
@@ -78,15 +80,15 @@ impl Undoing {
 }
 
 impl Shared {
-    /// Where the block log ends when `to` is the newest block.
+    /// End of the block log if `to` is the newest block.
     pub(crate) fn end_of(&self, to: Height) -> Result<Option<Position>, KvError> {
         let next = to.next();
         let held = self.window().get(next).map(|recent| recent.at);
         held.map_or_else(|| checkpoint::block_position(&self.kv, next), |at| Ok(Some(at)))
     }
 
-    /// Takes what is above `undoing.to` from the checkpoint, the window and what is remembered. `before` is what the keys that the blocks
-    /// wrote held at that height.
+    /// Removes everything above `undoing.to` from the checkpoint, the window and the cache. `before` has the
+    /// values at that height of the keys that the blocks wrote.
     pub(crate) fn take_back(self: &Arc<Self>, undoing: &Undoing, before: &Changes) -> Result<(), KvError> {
         let _one_at_a_time = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let meta = self.window().meta.clone();

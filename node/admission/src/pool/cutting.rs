@@ -1,4 +1,4 @@
-//! Cutting a batch: the best first, each sender's in nonce order.
+//! Cutting a batch: highest tips first, in nonce order per sender.
 
 use super::Pool;
 use crate::{
@@ -6,11 +6,11 @@ use crate::{
     order::{CutKey, Cutting},
 };
 
-/// Senders passed over in one cut because their next transaction did not fit.
+/// Maximum number of senders skipped in one cut because their next transaction did not fit.
 const MOST_MISFITS: usize = 32;
 
 impl Pool {
-    /// The best of the order and of what followed on transactions already taken.
+    /// Best next transaction, of the order and of the followers of transactions already taken.
     pub(super) fn next_to_cut(&mut self, cutting: &mut Cutting) -> Option<CutKey> {
         match (self.cut_order.first(), cutting.followers.first()) {
             (Some(first), Some(follower)) if follower < first => cutting.followers.pop_first(),
@@ -19,7 +19,7 @@ impl Pool {
         }
     }
 
-    /// Puts one transaction into the batch, or its sender aside; false when no more should be tried.
+    /// Adds one transaction to the batch, or puts its sender aside; returns false if the batch is done.
     pub(super) fn cut_one(&mut self, key: CutKey, cutting: &mut Cutting) -> bool {
         let queue = self.senders.get_mut(&key.sender).expect("invariant: only pooled transactions are in the order");
         let entry = queue.entries().get(&key.nonce).expect("invariant: only pooled transactions are in the order");
@@ -31,7 +31,7 @@ impl Pool {
         let raw = entry.transaction.transaction().raw();
         let (bytes, gas) = (raw.len() + batch::ENTRY_OVERHEAD, entry.transaction.gas_limit());
         if bytes > cutting.bytes_left || gas > cutting.gas_left {
-            // One that fits no batch of this size must not keep the others out.
+            // A transaction that fits into no batch of this size must not block others.
             cutting.misfits += usize::from(bytes <= cutting.bytes && gas <= cutting.gas);
             return cutting.misfits < MOST_MISFITS;
         }

@@ -1,4 +1,4 @@
-//! Keeping up with accounts, blocks and fees, and the indices with the queues.
+//! Updates with accounts, blocks and fees, and consistency of indices and queues.
 
 use super::{Indexed, Pool};
 use crate::{
@@ -11,13 +11,13 @@ use corniche_state::{Account, StateView};
 use corniche_types::{Address, B256};
 use std::{cell::OnceCell, cmp::Reverse};
 
-/// A transaction that was cut this many blocks ago and neither executed nor returned waits again: its batch was lost.
+/// Number of blocks after which a transaction in flight counts as lost with its batch, and waits again.
 const IN_FLIGHT_BLOCKS: u64 = 256;
-/// A transaction whose batches were lost so many times is dropped.
+/// Number of lost batches after which a transaction is dropped.
 const MOST_LOST: u32 = 3;
 
 impl Pool {
-    /// Brings one sender's queue up to date with its account, and the indices if that changed anything.
+    /// Updates one sender's queue from its account, and the indices if it changed.
     pub(super) fn refresh(&mut self, sender: Address, account: &Account) {
         let Some(queue) = self.senders.get_mut(&sender) else { return };
         let mut changed = queue.set_nonce(account.nonce);
@@ -33,8 +33,8 @@ impl Pool {
         }
     }
 
-    /// Whether looking at this sender again would find nothing: same account, no block since, and nothing behind a gap, which
-    /// only time takes out.
+    /// True if checking this sender again would change nothing: same account, no block since, and nothing
+    /// behind a gap, which can expire.
     pub(super) fn is_fresh(&self, sender: &Address, account: &Account) -> bool {
         self.senders.get(sender).is_some_and(|queue| {
             let same = queue.fresh.as_ref().is_some_and(|(blocks, as_of)| *blocks == self.blocks && as_of == account);
@@ -42,7 +42,7 @@ impl Pool {
         })
     }
 
-    /// Which of a sender's transactions have no place in the pool any more.
+    /// Transactions of a sender that must leave the pool.
     fn leaving(&self, queue: &SenderQueue, account: &Account) -> Vec<(u64, DropReason)> {
         let next_nonce = OnceCell::new();
         let is_behind_gap = |nonce| nonce > *next_nonce.get_or_init(|| queue.next_nonce());
@@ -59,7 +59,7 @@ impl Pool {
         queue.entries().iter().filter_map(|(&nonce, entry)| Some((nonce, reason(nonce, entry)?))).collect()
     }
 
-    /// Looks at the accounts of the next few senders, in turn.
+    /// Checks the accounts of the next few senders, round robin.
     pub(super) fn sweep(&mut self, senders: usize, view: &dyn StateView) {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let after = self.senders.range((Excluded(self.sweep_cursor), Unbounded));
@@ -84,7 +84,7 @@ impl Pool {
         }
     }
 
-    /// Drops what is meant and not being ordered; the hash of the last one.
+    /// Drops the matching transactions that are not in flight; returns the hash of the last one.
     pub fn drop_waiting(&mut self, is_meant: impl Fn(&VerifiedTransaction) -> bool) -> Option<B256> {
         let entries = self.senders.iter().flat_map(|(sender, queue)| queue.entries().values().map(|entry| (*sender, entry)));
         let meant = entries.filter(|(_, entry)| entry.waits() && is_meant(&entry.transaction));
@@ -96,7 +96,7 @@ impl Pool {
         meant.last().map(|(_, transaction)| transaction.hash())
     }
 
-    /// Takes an entry out; the caller reindexes the sender.
+    /// Removes an entry; the caller must reindex the sender.
     pub(super) fn remove(&mut self, sender: Address, nonce: u64) -> Option<Entry> {
         let entry = self.senders.get_mut(&sender)?.remove(nonce)?;
         self.by_hash.remove(&entry.transaction.hash());
@@ -112,7 +112,7 @@ impl Pool {
         }
     }
 
-    /// Makes the indices say about this sender what its queue says.
+    /// Updates the index entries of this sender from its queue.
     pub(super) fn reindex(&mut self, sender: Address) {
         let old = self.indexed.remove(&sender).unwrap_or_default();
         old.cut.map(|key| self.cut_order.remove(&key));

@@ -1,4 +1,4 @@
-//! Taking a transaction in: what is checked, what it replaces, and who leaves to make room.
+//! Adding a transaction: checks, replacement and eviction.
 
 use super::{Pool, entry_bytes};
 use crate::{
@@ -10,13 +10,13 @@ use corniche_crypto::VerifiedTransaction;
 use corniche_state::{Account, StateView};
 use corniche_types::{Address, B256, U256, intrinsic::MAX_INIT_CODE_BYTES, intrinsic_gas};
 
-/// Most transactions evicted for the sake of one.
+/// Maximum number of transactions evicted for one new transaction.
 const MOST_VICTIMS: usize = 64;
-/// A replacement raises both fees by at least one part in so many.
+/// A replacement must raise both fees by at least 1/`REPLACEMENT_PART`.
 const REPLACEMENT_PART: u128 = 10;
 
 impl Pool {
-    /// What can be said without state: never valid on this chain.
+    /// Checks that need no state: failures are never valid on this chain.
     pub(super) fn check_itself(&self, transaction: &VerifiedTransaction) -> Result<(), Refusal> {
         let (bytes, least) = (transaction.transaction().raw().len(), batch::MIN_TRANSACTION_BYTES);
         if bytes < least {
@@ -45,7 +45,8 @@ impl Pool {
         Ok(())
     }
 
-    /// The checks that need state and pool, then a place, for one that is not in the pool. Nothing changes when it is refused, besides what is stale.
+    /// Checks against state and pool, then inserts a transaction that is not pooled yet. If it is refused,
+    /// only stale transactions are removed.
     pub(super) fn insert(
         &mut self,
         transaction: VerifiedTransaction,
@@ -98,7 +99,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes back what a block skipped, if the pool has forgotten it meanwhile.
+    /// Adds a transaction that a block skipped, if it is not pooled any more.
     pub(super) fn take_back(&mut self, transaction: VerifiedTransaction, view: &dyn StateView) {
         let hash = transaction.hash();
         let taken = self.check_itself(&transaction).and_then(|()| self.insert(transaction, Standing::ALONE, view));
@@ -123,7 +124,7 @@ impl Pool {
         transaction.max_cost().ok_or(Refusal::CostOverflow)
     }
 
-    /// All of a sender's pooled transactions together must be covered.
+    /// The balance must cover all pooled transactions of a sender together.
     fn check_funds(&self, transaction: &VerifiedTransaction, cost: U256, account: &Account) -> Result<(), Refusal> {
         let sender = transaction.sender();
         let others = self.senders.get(&sender).map(|queue| queue.cost_without(transaction.nonce())).unwrap_or_default();
@@ -134,7 +135,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The hash of the transaction that this one replaces, if it may.
+    /// Hash of the transaction that this one replaces, if it may.
     fn check_replacement(&self, transaction: &VerifiedTransaction) -> Result<Option<B256>, Refusal> {
         let nonce = transaction.nonce();
         let Some(old) = self.senders.get(&transaction.sender()).and_then(|queue| queue.entries().get(&nonce)) else {
@@ -151,7 +152,7 @@ impl Pool {
         Ok(Some(old.transaction.hash()))
     }
 
-    /// A sender at its limit makes room with its own last transaction, for an earlier one only.
+    /// For a sender at its limit: its last transaction, which makes room for an earlier one only.
     fn own_tail_to_drop(&self, sender: Address, nonce: u64, replaces: bool) -> Result<Option<u64>, Refusal> {
         let limit = self.config.max_per_sender;
         let Some(queue) = self.senders.get(&sender).filter(|queue| !replaces && queue.entries().len() >= limit) else {
@@ -161,7 +162,7 @@ impl Pool {
         tail.map(Some).ok_or(Refusal::AccountLimit { limit })
     }
 
-    /// Whom to evict so that this transaction has room: senders' last ones, each worth less than it.
+    /// Transactions to evict for this one: last ones of their senders, each of lower value.
     fn victims(
         &self,
         transaction: &VerifiedTransaction,
@@ -199,7 +200,7 @@ impl Pool {
     }
 }
 
-/// At least a tenth more, and at least one wei.
+/// Raises a fee by a tenth, and at least by one wei.
 fn raised(fee: u128) -> u128 {
     fee.saturating_add((fee / REPLACEMENT_PART + u128::from(!fee.is_multiple_of(REPLACEMENT_PART))).max(1))
 }

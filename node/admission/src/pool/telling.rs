@@ -1,22 +1,23 @@
-//! Whose turn it is: what this node may propose when the owner did not, and whom it tells meanwhile.
+//! Turns: which transactions this node may propose in place of their owner, and which it forwards to others
+//! meanwhile.
 
 use super::Pool;
 use crate::{MIN_TURN_MS, Standing, TURN_MS};
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{Address, B256, TimestampMs, ValidatorIndex};
 
-/// How long a transaction has waited for a proposer.
+/// Waiting time of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// Since when it could have been proposed: it was here and the sender's next one.
+    /// Time since when it could be proposed: it was here and its sender's next one.
     pub since: TimestampMs,
     pub came_at: TimestampMs,
-    /// Validators that this node sent it to when it came.
+    /// Validators to which this node sent it on arrival.
     pub asked: Vec<ValidatorIndex>,
 }
 
 impl Pool {
-    /// The clock of turns; a pool that is not told of it goes by admissions.
+    /// Sets the clock of the turns. Without it, the pool uses the times of admissions.
     pub fn tick(&mut self, now: TimestampMs) {
         self.now = self.now.max(now);
         while let Some((_, sender)) = self.held.first().copied().filter(|(due, _)| *due <= self.now) {
@@ -24,7 +25,7 @@ impl Pool {
         }
     }
 
-    /// Sets the length of a turn, within bounds.
+    /// Sets the length of a turn in ms, within bounds.
     pub fn set_turn(&mut self, ms: u64) {
         let ms = ms.clamp(MIN_TURN_MS, TURN_MS);
         if ms != self.turn_ms {
@@ -34,12 +35,12 @@ impl Pool {
         }
     }
 
-    /// Length of a turn, ms.
+    /// Length of a turn in ms.
     pub fn turn(&self) -> u64 {
         self.turn_ms
     }
 
-    /// This node sent a transaction to these validators when it came.
+    /// Records the validators to which this node sent a transaction on arrival.
     pub fn set_asked(&mut self, hash: &B256, asked: Vec<ValidatorIndex>) {
         if let Some((sender, nonce)) = self.by_hash.get(hash)
             && let Some(queue) = self.senders.get_mut(sender)
@@ -48,7 +49,7 @@ impl Pool {
         }
     }
 
-    /// How long a transaction has waited; `None` where it is not the next one of its sender.
+    /// Waiting time of a transaction; `None` if it is not its sender's next one.
     pub fn waited(&self, hash: &B256) -> Option<Waited> {
         let (sender, nonce) = self.by_hash.get(hash)?;
         let (first, since) = self.senders.get(sender)?.first_since()?;
@@ -56,19 +57,20 @@ impl Pool {
         is_first.then(|| Waited { since, came_at: first.arrived_at, asked: first.asked.clone() })
     }
 
-    /// When something may be proposed here that may not be yet.
+    /// Next time at which a held transaction may be proposed here.
     pub fn next_due(&self) -> Option<TimestampMs> {
         self.held.first().map(|(due, _)| *due)
     }
 
-    /// When [`Self::take_turns`] will have something.
+    /// Next time at which [`Self::take_turns`] returns something.
     pub fn next_turn(&self) -> Option<TimestampMs> {
         self.turns.first().map(|(ends, _)| *ends)
     }
 
-    /// What this node sees to and was not executed in a turn or more, with the count of turns that ended since it could have
-    /// been proposed; each sender's in nonce order, whose turn ended first before the others, and at a time so many, with at
-    /// most so many bytes after the first one.
+    /// Transactions for which this node is responsible and that were not executed for at least a turn, each
+    /// with the number of turns that ended since it was proposable. Per sender in nonce order, and senders by
+    /// the end of their turn. Returns at most `most` transactions, and at most `most_bytes` bytes after the
+    /// first one.
     pub fn take_turns(&mut self, most: usize, most_bytes: usize) -> Vec<(u32, VerifiedTransaction)> {
         let mut told = Vec::new();
         let mut bytes = 0;
@@ -84,7 +86,7 @@ impl Pool {
                 bytes += length;
                 told.push((turns, entry.transaction.clone()));
             }
-            // What is left of a sender has its turn when these were executed.
+            // The sender's remaining transactions get their turn when these are executed.
             if told.len() == before && queue.overdue(self.now, self.turn_ms).next().is_some() {
                 break;
             }
@@ -94,9 +96,10 @@ impl Pool {
         told
     }
 
-    /// A rotation begins, by which this node `owns` some senders. A node whose clock is ahead may have sent it their transactions
-    /// that came since then. Those stay with the old owner that it may also have from being told as second
-    /// ([`Standing::at_edge`]), so that nothing is proposed twice for the sake of a rotation.
+    /// Starts a rotation in which this node `owns` some senders. A node whose clock is ahead may have sent it
+    /// their transactions already, since `since`. Transactions that it may also have as the second of the old
+    /// order stay with the old owner ([`Standing::at_edge`]), so that a rotation causes no duplicate
+    /// proposals.
     pub fn rotate(&mut self, since: TimestampMs, owns: impl Fn(&Address) -> bool) {
         let recent = |sender: &Address| self.senders[sender].entries().values().any(|entry| entry.arrived_at >= since);
         let senders: Vec<Address> = self.senders.keys().copied().filter(|sender| recent(sender) && owns(sender)).collect();
@@ -106,7 +109,7 @@ impl Pool {
         }
     }
 
-    /// One that is here came again, with this standing.
+    /// Updates the standing of a pooled transaction that arrived again.
     pub(super) fn learn(&mut self, sender: Address, nonce: u64, standing: Standing) {
         if let Some(queue) = self.senders.get_mut(&sender) {
             queue.learn(nonce, standing);

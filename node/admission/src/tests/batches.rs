@@ -1,4 +1,4 @@
-//! Batches: everyone reads the same bytes the same way, also those of a proposer who means harm.
+//! Batches: decoding is unambiguous, also for batches of a malicious proposer.
 
 use crate::batch::{MIN_TRANSACTION_BYTES, Unfit, decode, encode};
 use alloy_primitives::{hex, keccak256};
@@ -66,7 +66,7 @@ proptest! {
         prop_assert_eq!(decode(&encode(&transactions).unwrap()), transactions);
     }
 
-    /// Any bytes decode, to entries that are bounded by the bytes, and in only one way.
+    /// Any bytes decode to entries bounded by the bytes, and in only one way.
     #[test]
     fn any_bytes_decode(bytes in vec(any::<u8>(), 1..600), version: bool) {
         let mut bytes = bytes;

@@ -1,9 +1,10 @@
-//! Random operations on a small pool beside a small chain. After each one the indices agree with the queues and the bounds
-//! hold ([`crate::Pool::assert_consistent`]); over the whole run:
+//! Random operations on a small pool with a small chain. After each one, indices and queues agree and the
+//! limits hold ([`crate::Pool::assert_consistent`]). Over the whole run:
 //!
-//! - a transaction is cut only when it is not in flight already, in nonce order, paying the base fee, covered;
-//! - every transaction that was taken is pending, or was executed, or was named by exactly one event;
-//! - the same operations give the same batches and events.
+//! - A transaction is cut only if it is not in flight, in nonce order, pays the base fee, and is covered by
+//!   the balance.
+//! - Every accepted transaction is pending, or was executed, or has exactly one event.
+//! - The same operations give the same batches and events.
 
 use super::world::*;
 use crate::{DropReason, EDGE_MS, Event, PoolConfig, Refusal, Standing};
@@ -28,16 +29,16 @@ enum Operation {
         transactions: u32,
         gas: u64,
     },
-    /// A batch under way is executed: each transaction as the executor would.
+    /// Executes a batch in flight, each transaction by the executor's rules.
     Order {
         batch: usize,
     },
     Requeue {
         batch: usize,
     },
-    /// A batch is forgotten, as by an engine that is built anew.
+    /// Loses all batches, as when the engine is built anew.
     LoseAll,
-    /// Another validator's block used the sender's next nonce. The pool is told, or finds out.
+    /// Another validator's block used the sender's next nonce. The pool is informed, or detects it.
     UsedElsewhere {
         from: u8,
         told: bool,
@@ -49,11 +50,11 @@ enum Operation {
     },
     BaseFee(u64),
     Wait(u64),
-    /// So many of those whose turn ended are told of.
+    /// Takes this number of transactions whose turn ended.
     Turns(usize),
-    /// This node becomes everybody's owner, or nobody's.
+    /// This node becomes the owner of all senders, or of none.
     Rotate(bool),
-    /// A turn lasts so long.
+    /// Sets the length of a turn.
     Turn(u64),
     EmptyBlock,
 }
@@ -95,7 +96,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The world with a memory of everything that happened.
+/// World with a record of everything that happened.
 struct Run {
     world: World,
     under_way: Vec<Batch>,
@@ -188,7 +189,7 @@ impl Run {
         self.log.push(format!("{result:?}"));
         match result {
             Ok(()) => {
-                // The same bytes may come again after they were dropped.
+                // Equal bytes may be submitted again after they were dropped.
                 self.left.remove(&hash);
                 self.taken.insert(hash, transaction);
             }
@@ -201,7 +202,7 @@ impl Run {
         let Some(batch) = self.world.cut_at_most(bytes, gas) else { return };
         self.log.push(format!("{:?}", contents(&batch)));
         assert!(batch.bytes.len() <= bytes as usize);
-        // What cutting found to be stale left before anything was cut.
+        // Stale transactions leave before anything is cut.
         self.record_events();
         let mut spent: BTreeMap<u8, U256> = BTreeMap::new();
         for transaction in self.in_flight.iter().map(|hash| &self.taken[hash]) {
@@ -228,7 +229,8 @@ impl Run {
         flying.any(|transaction| transaction.sender() == address(from) && transaction.nonce() == nonce)
     }
 
-    /// Executes a batch by the executor's rules: valid ones use their nonce and pay, others return or are skipped.
+    /// Executes a batch by the executor's rules: valid transactions use their nonce and pay, others return or
+    /// are skipped.
     fn order(&mut self, batch: usize) {
         let Some(batch) = self.take_batch(batch) else { return };
         self.forget_flight(&batch);
@@ -272,7 +274,7 @@ impl Run {
         for event in self.world.events() {
             self.log.push(format!("{event:?}"));
             let hash = event.hash();
-            // One that a block returned may be one that had left before.
+            // A returned transaction may have left before.
             let known = self.left.insert(hash, event).is_some();
             assert!(self.taken.contains_key(&hash) && !self.executed.contains(&hash) && !known, "{hash} left twice");
             self.in_flight.remove(&hash);

@@ -1,11 +1,11 @@
-//! Every refusal, with the words that wallets match.
+//! Every refusal, with the text that wallets match.
 
 use super::world::*;
 use crate::{Refusal, batch, check};
 use alloy_consensus::TxEip1559;
 use corniche_types::{Address, B256, Bytes, U256};
 
-/// The phrases that viem, ethers, cast and MetaMask look for.
+/// Phrases that viem, ethers, cast and MetaMask look for.
 #[track_caller]
 fn says(result: Result<(), Refusal>, phrase: &str) -> Refusal {
     let refusal = result.expect_err("must be refused");
@@ -89,7 +89,7 @@ fn too_little_money() {
     world.account(1).balance = U256::from(21_000_000 + 5);
     says(world.admit(&draft(1, 0).value(6)), "insufficient funds for gas * price + value");
     world.admit(&draft(1, 0).value(5)).unwrap();
-    // The second one alone would be covered, both together are not.
+    // The balance covers the second one alone, but not both together.
     let refusal = says(world.admit(&draft(1, 1)), "insufficient funds for gas * price + value");
     let (have, want) = (U256::from(21_000_005), U256::from(42_000_005));
     assert_eq!(refusal, Refusal::InsufficientFunds { sender: address(1), have, want });
@@ -140,7 +140,7 @@ fn a_full_pool() {
     assert!(world.events().is_empty(), "a refusal evicts nobody");
 }
 
-/// With small numbers in the place of a signature: some sender follows from them, and anybody can give it money.
+/// With small numbers as the signature, the sender follows from them, and anybody can fund it.
 #[test]
 fn a_transaction_that_would_break_its_batch() {
     use alloy_consensus::{SignableTransaction, TxEnvelope, TxLegacy};
@@ -165,12 +165,12 @@ fn a_transaction_that_would_break_its_batch() {
     let bytes = made.transaction().raw().len();
     let result = world.pool.admit(made, &world.accounts, BASE_FEE, world.now);
     assert_eq!(result, Err(Refusal::TooShort { bytes, least: batch::MIN_TRANSACTION_BYTES }));
-    // Whoever tried all the same would get no batch, which would have cost an honest transaction its place.
+    // Encoding fails: without this check the proposer would get no batch because of one transaction.
     let together = [draft(1, 0).raw(), short(0).transaction().raw().clone()];
     assert_eq!(batch::encode(&together), Err(batch::Unfit { index: 1, bytes }));
 }
 
-/// EIP-3607, but for what a development chain takes unsigned.
+/// EIP-3607, except for unsigned transactions on development chains.
 #[test]
 fn a_sender_with_code_unless_it_is_impersonated() {
     let mut world = World::new();

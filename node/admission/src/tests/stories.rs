@@ -1,4 +1,4 @@
-//! Stories of the pool.
+//! Scenarios of the pool.
 
 use super::world::*;
 use crate::{DropReason, Event, PoolConfig, Refusal};
@@ -201,7 +201,7 @@ fn cutting_looks_at_the_account_first() {
     let mut world = World::new();
     let drafts = [draft(1, 0), draft(1, 1), draft(2, 0)];
     world.admit_all(&drafts);
-    // The pool has not been told.
+    // The pool does not know yet.
     world.account(1).nonce = 1;
     world.account(2).balance = U256::ZERO;
     assert_eq!(world.cut(), [(1, 1)]);
@@ -220,7 +220,7 @@ fn only_what_is_covered_together_is_cut_together() {
     world.account(1).balance = U256::from(2 * 21_000_000);
     assert_eq!(world.cut(), [(1, 0), (1, 1)], "the third would be skipped");
     assert_eq!(world.cut(), [], "and is not looked at again");
-    // The first two cost less than their limits: the rest is covered after all.
+    // The first two cost less than their limits, so the balance covers the rest too.
     world.account(1).balance = U256::from(21_000_000);
     world.block(&[draft(1, 0), draft(1, 1)]);
     assert_eq!(world.cut(), [(1, 2)]);
@@ -321,7 +321,7 @@ fn those_behind_gaps_are_evicted_before_ready_ones() {
 #[test]
 fn eviction_opens_no_gap() {
     let mut world = World::with(PoolConfig { max_transactions: 3, ..config() });
-    // The cheap first keeps the dear ones behind it from being worth more.
+    // The cheap first one keeps the more expensive ones behind it from being worth more.
     let chain = [draft(1, 0).tip(1), draft(1, 1).tip(50), draft(1, 2).tip(60)];
     world.admit_all(&chain);
     world.admit(&draft(2, 0).tip(2)).unwrap();
@@ -343,7 +343,7 @@ fn bytes_are_bounded_as_well() {
     let mut world = World::with(PoolConfig { max_bytes: 25_000, ..config() });
     world.admit_all(&[large(1).tip(1), large(2).tip(2)]);
     let small: Vec<Draft> = (3..=5).map(|from| draft(from, 0)).collect();
-    // Two large ones and one small one fit, the next small one costs a large one its place.
+    // Two large ones and one small one fit; the next small one evicts a large one.
     world.admit_all(&small);
     assert_eq!(world.events(), [dropped(&large(1).tip(1), DropReason::Evicted)]);
 }

@@ -1,15 +1,15 @@
-//! Who proposes what when: owners at once, the others when their turn has come, and who is told meanwhile.
+//! Turns: owners propose at once, others at their turn; transactions are forwarded meanwhile.
 
 use super::world::*;
 use crate::{EDGE_MS, MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, Refusal, Rotation, Standing, TURN_MS};
 use corniche_types::{Address, B256, Header, TimestampMs, U256, ValidatorIndex};
 
-/// Given to this validator by another one.
+/// Forwarded to this validator by another one.
 fn copy(place: u32) -> Standing {
     Standing { place: Some(place), passed_on: true, ..Standing::ALONE }
 }
 
-/// Given to this validator by a user.
+/// Submitted to this validator by a user.
 fn ours(place: u32) -> Standing {
     Standing { place: Some(place), ours: true, ..Standing::ALONE }
 }
@@ -93,7 +93,7 @@ fn turns_are_counted_while_nothing_of_the_sender_is_executed() {
     assert_eq!(world.cut(), [(1, 1)]);
 }
 
-/// The owner orders one of them a turn: each step begins the turns anew, but what waits does not wait for ever.
+/// The owner orders one transaction per turn: each step restarts the turns, but the delay is bounded.
 #[test]
 fn an_owner_that_is_slow_on_purpose_holds_up_nobody_for_long() {
     let mut world = World::new();
@@ -106,7 +106,7 @@ fn an_owner_that_is_slow_on_purpose_holds_up_nobody_for_long() {
     }
     world.wait(4);
     assert_eq!(world.cut(), [(1, 4), (1, 5), (1, 6), (1, 7)], "four turns after they came");
-    // Where nothing waits for long, a step is a step.
+    // If nothing waits for long, each step restarts the turns.
     let mut world = World::new();
     for nonce in 0..9 {
         world.admit_as(&draft(1, nonce + 1), copy(1)).unwrap_or_default();
@@ -155,7 +155,7 @@ fn others_are_told_so_many_bytes_at_a_time() {
         told.iter().map(|(turns, tx)| (*turns, number_of(tx.sender()), tx.nonce())).collect::<Vec<_>>()
     };
     let mut all = Vec::new();
-    // What is left of a sender has its turn when these were executed.
+    // The sender's remaining transactions get their turn when these are executed.
     for (bytes, expected) in [(5_000, 4), (1, 1), (5_000, 0)] {
         let some = told(bytes);
         assert_eq!(some.len(), expected);
@@ -175,7 +175,7 @@ fn what_cannot_be_proposed_anywhere_has_no_turns() {
     world.on_block(&[], &[]);
     world.wait(10 * TURN_MS);
     assert_eq!((told(&mut world, 9), world.pool.next_due(), world.pool.next_turn()), (vec![], None, None));
-    // The gap is filled, and the fee falls: now the owner has a turn.
+    // The gap is filled and the fee falls: now the owner has a turn.
     world.base_fee = BASE_FEE;
     world.account(1).nonce = 1;
     world.on_block(&[(B256::ZERO, address(1))], &[]);
@@ -186,7 +186,7 @@ fn what_cannot_be_proposed_anywhere_has_no_turns() {
 
 #[test]
 fn a_block_of_others_transactions_makes_ready_what_follows_on_them() {
-    // More senders than are looked at again with every block; their nonce 0 was never in this pool.
+    // More senders than are checked per block; their nonce 0 was never in this pool.
     let mut world = World::new();
     for number in 10..=90 {
         world.account(number).balance = U256::from(ETHER);
@@ -232,7 +232,7 @@ fn others_are_told_turn_by_turn_of_what_users_gave_us_and_of_nothing_else() {
     first.sort_unstable();
     assert_eq!(first, [(1, 1, 0), (1, 3, 0)]);
     assert_eq!(told(&mut world, 9), [], "once a turn");
-    // What is in flight needs nobody.
+    // Transactions in flight need no forwarding.
     world.pool.cut(1 << 20, 30_000_000, &world.accounts, world.base_fee).unwrap();
     world.wait(TURN_MS);
     assert_eq!(told(&mut world, 9), [(2, 1, 0)]);

@@ -1,4 +1,4 @@
-//! A world for the pool: accounts that can be set, keys by number, and transactions drawn in a few words.
+//! Test environment of the pool: adjustable accounts, numbered keys, and short transaction builders.
 
 use crate::{Event, Pool, PoolConfig, Refusal, Standing, batch};
 use alloy_consensus::{TxEip1559, TxLegacy};
@@ -21,7 +21,7 @@ pub fn address(number: u8) -> Address {
     key(number).address()
 }
 
-/// A transaction in the making: a plain transfer of nothing that pays the base fee and a tip of 10.
+/// Transaction builder: a transfer of 0 wei that pays the base fee and a tip of 10.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub from: u8,
@@ -90,7 +90,6 @@ pub fn legacy(from: u8, nonce: u64, gas_price: u128) -> VerifiedTransaction {
     VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN_ID).unwrap()
 }
 
-/// Accounts as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts(pub BTreeMap<Address, Account>);
 
@@ -108,7 +107,7 @@ impl StateView for Accounts {
     }
 }
 
-/// A pool beside the accounts it is asked about.
+/// Pool with its accounts.
 pub struct World {
     pub pool: Pool,
     pub accounts: Accounts,
@@ -121,7 +120,7 @@ impl World {
         Self::with(config())
     }
 
-    /// Accounts 1 to 9 hold one ether each.
+    /// Accounts 1 to 9 have one ether each.
     pub fn with(config: PoolConfig) -> Self {
         let mut world =
             Self { pool: Pool::new(config), accounts: Accounts::default(), base_fee: BASE_FEE, now: TimestampMs(0) };
@@ -161,12 +160,12 @@ impl World {
         batch
     }
 
-    /// Everything that is ready, as (sender's number, nonce).
+    /// All ready transactions, as (sender's number, nonce).
     pub fn cut(&mut self) -> Vec<(u8, u64)> {
         self.cut_at_most(1 << 20, 30_000_000).map(|batch| contents(&batch)).unwrap_or_default()
     }
 
-    /// A block that executed these: their nonces are used up.
+    /// Block that executed these: their nonces are used.
     pub fn block(&mut self, executed: &[Draft]) {
         for draft in executed {
             self.account(draft.from).nonce = draft.nonce + 1;

@@ -1,4 +1,4 @@
-//! A committee with real keys, and certifiers for its members.
+//! Committee with real keys, and certifiers for its members.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use corniche_certify::{CertificateVerifier, Certifier, Keys, Output, Share, VerifiedCertificate};
@@ -61,17 +61,17 @@ pub fn verifier(n: u16) -> CertificateVerifier {
     CertificateVerifier::new(committee, &keys)
 }
 
-/// Of a committee of four.
+/// For a committee of four.
 pub fn verified(certificate: Certificate) -> VerifiedCertificate {
     verifier(4).verify(certificate).expect("a quorum signed it")
 }
 
-/// The header hash of this height that everyone agrees on.
+/// Agreed header hash of this height.
 pub fn header(height: u64) -> B256 {
     B256::left_padding_from(&height.to_be_bytes())
 }
 
-/// A share as validator `signer` would send it for this header.
+/// Valid share of validator `signer` for this header.
 pub fn share(n: u16, signer: u16, height: u64, header_hash: B256) -> Bytes {
     let committee = Committee::from_genesis(&genesis(n));
     let (hash, model) = (committee.hash(), committee.fault_model());
@@ -79,12 +79,12 @@ pub fn share(n: u16, signer: u16, height: u64, header_hash: B256) -> Bytes {
     Share { epoch: Epoch(0), height: Height(height), header_hash, signature: key(signer).sign(&message).to_bytes() }.encode()
 }
 
-/// A share with a signature of something else.
+/// Share with a signature of something else.
 pub fn false_share(n: u16, signer: u16, height: u64, header_hash: B256) -> Bytes {
     forged_share(n, signer, height, header_hash, key(signer).sign(b"something else").to_bytes())
 }
 
-/// A share with these bytes for a signature.
+/// Share with these bytes as the signature.
 pub fn forged_share(n: u16, signer: u16, height: u64, header_hash: B256, signature: [u8; 48]) -> Bytes {
     let share = Share::decode(&share(n, signer, height, header_hash)).expect("just encoded");
     Share { signature, ..share }.encode()
@@ -94,7 +94,7 @@ pub fn drain(certifier: &mut Certifier) -> Vec<Output> {
     std::iter::from_fn(|| certifier.poll()).collect()
 }
 
-/// The certificates among the outputs, each checked as a light client would.
+/// Certificates among the outputs, each verified as by a light client.
 pub fn certified(n: u16, outputs: &[Output]) -> Vec<Certificate> {
     let keys = CommitteeKeys::from_genesis(&genesis(n)).expect("sound keys");
     let certificates = outputs.iter().filter_map(|output| match output {

@@ -1,4 +1,4 @@
-//! Transfers as tasks of Block-STM.
+//! Transfers as Block-STM tasks.
 
 use crate::chain::Chain;
 use aptos_parallel_executor::{
@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, convert::Infallible, marker::PhantomData};
 
 const THREADS: usize = 2;
 
-/// A place in the block; the transaction there is the chain's.
+/// Position in the block; the transaction itself is in the chain.
 pub struct Position(usize);
 
 impl Transaction for Position {
@@ -23,7 +23,7 @@ impl Transaction for Position {
 
 pub struct Output {
     executed: Option<Executed>,
-    /// All but the tip.
+    /// All writes except the tip.
     writes: Vec<(Address, Option<Account>)>,
 }
 
@@ -39,7 +39,7 @@ impl TransactionOutput for Output {
     }
 }
 
-/// The state as Block-STM shows it to one attempt, above the state before the block.
+/// State as Block-STM presents it to one attempt, on top of the state before the block.
 struct View<'a> {
     versions: &'a MVHashMapView<'a, Address, Option<Account>>,
     chain: &'a Chain,
@@ -62,7 +62,8 @@ impl StateView for View<'_> {
     }
 }
 
-/// A transaction of ours, whole: the virtual machine checks nonce, fee and balance, moves the value, and makes the receipt.
+/// Complete transaction of this chain: the virtual machine checks nonce, fee and balance, transfers the
+/// value, and makes the receipt.
 struct Task<'a>(&'a Chain);
 
 impl<'a> ExecutorTask for Task<'a> {
@@ -84,7 +85,7 @@ impl<'a> ExecutorTask for Task<'a> {
         let transaction = candidate.verified.as_ref().expect("they were signed for this chain");
         let tips = self.0.fee_addresses();
         let view = View { versions, chain: self.0 };
-        // What a stale read leads to is run again.
+        // Results of stale reads are executed again.
         let Ok(executed) = self.0.vm.transact(&view, &self.0.env, transaction, tips[candidate.author.as_usize()]) else {
             return ExecutionStatus::Success(Output::skip_output());
         };
@@ -97,14 +98,14 @@ impl<'a> ExecutorTask for Task<'a> {
     }
 }
 
-/// Executes the block's transactions: receipts and writes of each.
+/// Executes the block's transactions; returns receipts and writes of each.
 pub fn execute(chain: &Chain) -> Vec<Output> {
     let block = (0..chain.candidates.len()).map(Position).collect();
     let executor = ParallelTransactionExecutor::<Position, Task<'_>>::new(THREADS);
     executor.execute_transactions_parallel(chain, block).unwrap_or_else(|_| unreachable!("no transaction aborts a block"))
 }
 
-/// Sums, changes and roots.
+/// Computes sums, changes and roots.
 pub fn finish(chain: &Chain, outputs: Vec<Output>) -> BlockOutput {
     let mut changes = Changes::default();
     let mut receipts = Vec::with_capacity(outputs.len());
@@ -182,7 +183,7 @@ impl<'a> ExecutorTask for Move<'a> {
     }
 }
 
-/// The same block with nothing in it but two numbers read and written each: what Block-STM itself costs.
+/// Same block, but each transaction only reads and writes two numbers: the cost of Block-STM itself.
 pub fn bare(chain: &Chain) {
     let block = chain.transfers.iter().map(|(from, to)| Numbers(*from, *to)).collect();
     let executor = ParallelTransactionExecutor::<Numbers, Move<'_>>::new(THREADS);

@@ -1,5 +1,5 @@
-//! A state in memory and blocks of transfers on it, as `corniche bench exec --workload native` has them: sender and recipient uniform among
-//! 50,000 accounts, four authors.
+//! State in memory and blocks of transfers on it, as in `corniche bench exec --workload native`: sender and
+//! recipient uniform among 50,000 accounts, four authors.
 
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
@@ -20,7 +20,7 @@ pub struct Chain {
     keys: Vec<EthereumKey>,
     nonces: Vec<u64>,
     random: u64,
-    /// The block to execute, and the state it runs on.
+    /// Block to execute, and the state that it runs on.
     pub view: Snapshot,
     pub env: BlockEnv,
     pub candidates: Vec<Candidate>,
@@ -60,7 +60,7 @@ impl Chain {
         ((self.random >> 33) % ACCOUNTS) as usize
     }
 
-    /// Signs the next block's transfers and checks their signatures.
+    /// Signs the next block's transfers and verifies their signatures.
     pub fn next_block(&mut self, transactions: usize) {
         self.view = self.state.latest();
         self.env.number += 1;

@@ -1,13 +1,15 @@
-//! Blocks of native transfers on our executor and on Block-STM, as Aptos once published it (`aptos-parallel-executor` 0.2.2):
+//! Compares blocks of native transfers on our executor and on Block-STM, as published by Aptos
+//! (`aptos-parallel-executor` 0.2.2):
 //!
 //! ```text
 //! cargo run --locked --manifest-path node/cli/compare/Cargo.toml [-- TRANSACTIONS [BLOCKS [REPEATS]]]
 //! ```
 //!
-//! Both run the same signed transactions through the same virtual machine on the same state in memory, and both have to come to what
-//! serial execution comes to: receipts, changes, gas, roots. Block-STM knows no additions to values it has not read: the tips are kept
-//! out of its state and credited after the block, as executors of that kind do for Ethereum; everything else it reads and writes.
-//! What follows a block there (sums, changes in one map, the two roots) runs on one thread; it is timed and told apart.
+//! Both run the same signed transactions through the same virtual machine on the same state in memory. Both
+//! must have the results of serial execution: receipts, changes, gas, roots. Block-STM has no additions to
+//! unread values. So tips are kept outside its state and credited after the block, as such executors do for
+//! Ethereum; everything else is read and written through it. Its post-processing of a block (sums, one map of
+//! changes, the two roots) runs on one thread and is timed and reported separately.
 
 mod block_stm;
 mod chain;
@@ -16,7 +18,7 @@ use chain::Chain;
 use corniche_executor::{BlockOutput, Pool, parallel, serial};
 use std::time::{Duration, Instant};
 
-/// Threads started once, for our executor.
+/// Threads of our executor, started once.
 struct Threads(rayon::ThreadPool);
 
 impl Pool for Threads {
@@ -29,10 +31,11 @@ impl Pool for Threads {
     }
 }
 
-/// One way to execute a block.
+/// Method of executing a block.
 struct Way<'a> {
     name: &'a str,
-    /// Gives what it came to, when that is a block, and how long it took up to where Block-STM's part ends, when that is another time.
+    /// Returns the results, if any, and the time until the end of Block-STM's part, if it differs from the
+    /// total.
     run: Box<dyn Fn(&Chain) -> (Option<BlockOutput>, Option<Duration>) + 'a>,
 }
 
@@ -85,7 +88,7 @@ fn main() {
         chain.next_block(transactions);
         let expected = judge(&chain);
         assert_eq!((expected.receipts.len(), expected.skipped.len()), (transactions, 0));
-        // The first block warms up.
+        // The first block is the warm-up.
         for repeat in 0..if block == 0 { 2 } else { repeats } {
             let turn = |at: usize| if repeat % 2 == 0 { at } else { ways.len() - 1 - at };
             for way in (0..ways.len()).map(turn) {
@@ -133,7 +136,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
 /// Processor time of all threads so far.
 fn process_cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one timespec, which is ours and outlives it.
+    // SAFETY: the call writes one timespec, which we own and which outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,4 +1,4 @@
-//! A chain in memory that workloads are set up on: funded accounts, deployed contracts, blocks of signed candidates.
+//! Chain in memory for workloads: funded accounts, deployed contracts, blocks of signed candidates.
 
 use super::wasm::Wasm;
 use alloy_consensus::TxEip1559;
@@ -14,21 +14,21 @@ use std::{num::NonZero, sync::Arc, thread};
 
 const CHAIN_ID: u64 = 1;
 const BASE_FEE: u64 = 1_000_000_000;
-/// Four authors, as in the testnet; transactions are dealt round-robin.
+/// Number of authors, as in the testnet; transactions are assigned round robin.
 const AUTHORS: u16 = 4;
-/// Wei of every account: enough for any number of blocks.
+/// Balance of every account in wei: enough for any number of blocks.
 const RICH: u128 = u128::MAX >> 16;
-/// What one deployment may use.
+/// Gas limit of a deployment.
 const DEPLOYMENT_GAS: u64 = 200_000_000;
 
-/// Accounts that can sign, made once and shared by all workloads.
+/// Accounts with keys, created once and shared by all workloads.
 pub struct Accounts {
     keys: Vec<EthereumKey>,
     addresses: Vec<Address>,
 }
 
 impl Accounts {
-    /// The same ones every time: account i's secret is the hash of its number.
+    /// Deterministic: the secret of account i is the hash of its number.
     pub fn new(count: usize) -> Self {
         let make = |index: usize| {
             let secret = keccak256(format!("corniche bench account {index}"));
@@ -48,18 +48,18 @@ impl Accounts {
     }
 }
 
-/// One transaction before it is signed.
+/// Unsigned transaction.
 pub struct Draft {
     /// Number of the account.
     pub sender: usize,
     pub to: TxKind,
-    /// Wei.
+    /// In wei.
     pub value: u64,
     pub input: Bytes,
     pub gas_limit: u64,
 }
 
-/// The state so far, and what runs on it.
+/// Current state, and the virtual machine for it.
 pub struct Chain<'a> {
     pub accounts: &'a Accounts,
     wasm: &'a Wasm,
@@ -69,7 +69,7 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Every account is rich, nothing is deployed, no module is compiled.
+    /// All accounts are funded, nothing is deployed, no module is compiled.
     pub fn new(accounts: &'a Accounts, wasm: &'a Wasm) -> anyhow::Result<Self> {
         let vm = Vm::new(&VmConfig::default(), Arc::new(NoCache)).context("the virtual machine does not start")?;
         let chain = Self { accounts, wasm, vm, state: State::default(), next_nonce: vec![0; accounts.len()] };
@@ -79,7 +79,7 @@ impl<'a> Chain<'a> {
         Ok(chain)
     }
 
-    /// Deploys a contract by a transaction of account 0; `constructor` is its ABI-encoded arguments.
+    /// Deploys a contract with a transaction of account 0; `constructor` has its ABI-encoded arguments.
     pub fn deploy(&mut self, name: &str, constructor: Option<&[u8]>) -> anyhow::Result<Address> {
         let wasm = self.wasm.read(name)?;
         let data = match constructor {
@@ -96,13 +96,14 @@ impl<'a> Chain<'a> {
         Ok(address)
     }
 
-    /// Writes straight into a contract's storage: the tables of a workload, which no number of transactions would fill in time.
+    /// Writes directly into a contract's storage. Fills the tables of a workload, which would take too many
+    /// transactions.
     pub fn fill(&mut self, contract: Address, slots: impl IntoIterator<Item = (B256, U256)>) {
         let storage = slots.into_iter().map(|(slot, value)| ((contract, slot), B256::from(value))).collect();
         self.append(&Changes { storage, ..Changes::default() });
     }
 
-    /// The next block's candidates, decoded and with their signatures checked.
+    /// Candidates of the next block, decoded and with verified signatures.
     pub fn sign(&mut self, drafts: Vec<Draft>) -> Vec<Candidate> {
         let numbered: Vec<_> = drafts
             .into_iter()
@@ -130,12 +131,12 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// The state that the next block runs on.
+    /// State before the next block.
     pub fn latest(&self) -> Snapshot {
         self.state.latest()
     }
 
-    /// The block after the last one. Its gas limit lets any block in.
+    /// Environment of the next block, with an unlimited gas limit.
     pub fn env(&self) -> BlockEnv {
         let number = self.state.head().unwrap_or_default().next().0;
         BlockEnv {
@@ -154,7 +155,8 @@ impl<'a> Chain<'a> {
         serial::execute_block(&self.vm, &self.latest(), &self.env(), candidates, &fee_addresses())
     }
 
-    /// What a transaction that calls a contract asks for, without the transaction and the state, and the gas it uses. `None`: it calls none.
+    /// Contract call of a transaction, without transaction and state, and the gas it uses. `None` if the
+    /// transaction calls no contract.
     pub fn single(&mut self, draft: Draft) -> anyhow::Result<Option<(Single, u64)>> {
         let view = self.latest();
         let TxKind::Call(to) = draft.to else { return Ok(None) };
@@ -174,7 +176,7 @@ impl<'a> Chain<'a> {
         Ok(Some((Single { wasm: unpack(&code)?, sender, input, storage }, receipt.gas_used)))
     }
 
-    /// Makes a block's changes the newest state.
+    /// Applies a block's changes to the state.
     pub fn append(&mut self, changes: &Changes) {
         let height = self.state.head().unwrap_or_default().next();
         self.state.apply(height, changes);
@@ -182,12 +184,13 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Where the authors' tips go.
+/// Recipients of the authors' tips.
 pub fn fee_addresses() -> Vec<Address> {
     (0..AUTHORS).map(|author| Address::repeat_byte(0xf0 + author as u8)).collect()
 }
 
-/// `make` of every index below `count`, in order, by a thread a core: for preparations, never for what is measured.
+/// Calls `make` for every index below `count`, in order, with one thread per core. Only for preparations,
+/// never for measurements.
 fn on_all_cores<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = count.div_ceil(cores).max(1);

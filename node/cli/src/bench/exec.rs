@@ -57,7 +57,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs `corniche bench exec`, on a thread with the stack that executes blocks in a node.
+/// Runs `corniche bench exec`, on a thread with the stack size of a node's execution threads.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let builder = thread::Builder::new().name("bench".into()).stack_size(THREAD_STACK_BYTES);
     let bench = builder.spawn(move || run_here(&args)).context("cannot start a thread")?;
@@ -78,7 +78,7 @@ fn run_here(args: &Args) -> anyhow::Result<()> {
     ensure!(args.sizes.accounts >= 2, "--accounts is at least 2");
     let pools = args.threads.iter().map(|count| Threads::start(*count)).collect::<Result<Vec<_>, _>>();
     let pools = pools.context("cannot start the threads of a pool")?;
-    // Two threads on one processor would say nothing.
+    // Two threads on one processor would measure nothing useful.
     let pair = match thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
         true => Some(Threads::start(2).context("cannot start two threads")?),
         false => None,

@@ -1,4 +1,4 @@
-//! Executes blocks in every way, in turns, and compares what comes of it.
+//! Executes blocks in every way, in turns, and compares the results.
 
 use super::chain::{Chain, Draft, fee_addresses};
 use crate::{
@@ -15,23 +15,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is done with every workload.
+/// Parameters for every workload.
 pub struct Plan<'a> {
-    /// Transactions in a block.
+    /// Transactions per block.
     pub block: usize,
-    /// Blocks measured.
+    /// Number of measured blocks.
     pub blocks: usize,
-    /// How often each block is executed in each way.
+    /// Number of executions of each block in each way.
     pub repeats: usize,
     pub pools: &'a [Threads],
-    /// Two threads, on a machine with two processors: what both are worth beside one.
+    /// Two threads on a machine with at least two processors, to measure how much two are worth compared with
+    /// one.
     pub pair: Option<&'a Threads>,
 }
 
-/// What one workload led to.
+/// Results of one workload.
 #[derive(Default)]
 pub struct Measured {
-    /// Blocks measured, each counted once here and in what follows.
+    /// Number of measured blocks; each counts once here and below.
     pub blocks: usize,
     pub transactions: usize,
     pub reverted: usize,
@@ -39,34 +40,35 @@ pub struct Measured {
     pub gas: u64,
     /// Serial runs, in order.
     pub serial: Vec<Took>,
-    /// Two serial runs at once that have nothing to do with each other, until both have ended; run i stood beside serial run i.
+    /// Two independent serial runs, executed concurrently, until both have ended; run i was paired with
+    /// serial run i.
     pub twice: Vec<Took>,
-    /// One for each pool.
+    /// One entry per pool.
     pub parallel: Vec<Parallel>,
-    /// Root of the authenticated tree over everything the blocks changed.
+    /// Root of the authenticated tree over all changes of the blocks.
     pub root: B256,
 }
 
-/// The runs on one pool; run i stood beside serial run i.
+/// Runs on one pool; run i was paired with serial run i.
 #[derive(Default)]
 pub struct Parallel {
     pub threads: usize,
     pub runs: Vec<Took>,
-    /// Summed over all runs.
+    /// Sums over all runs.
     pub statistics: Statistics,
-    /// Of one more run a block, which is not timed: with results recorded on the state before the block on offer.
+    /// From one more, untimed run per block, with recorded results from the state before the block available.
     pub speculated: Statistics,
 }
 
-/// What one run of a block cost.
+/// Cost of one run of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     pub wall: Duration,
-    /// Of all threads of this process.
+    /// CPU time of all threads of this process.
     pub cpu: Duration,
 }
 
-/// Runs one block that does not count, then those that do, each on the state that the one before it left.
+/// Executes one warm-up block, then the measured ones, each on the state after the one before.
 pub fn measure(
     name: &str,
     mut chain: Chain<'_>,
@@ -90,7 +92,8 @@ pub fn measure(
     Ok(measured)
 }
 
-/// One block, as often as the plan says: serial and each pool in turns, and every other time backwards.
+/// Executes one block as often as planned: serially and on each pool in turns, in reverse order every other
+/// time.
 fn measure_block(
     name: &str,
     chain: &Chain<'_>,
@@ -137,14 +140,14 @@ fn measure_block(
     Ok(judge)
 }
 
-/// How a block is executed.
+/// Method of executing a block.
 enum Way<'a> {
     Serial,
     Twice(&'a Threads),
     Parallel(&'a Threads, &'a mut Parallel),
 }
 
-/// One block and what it runs on.
+/// Block and the state that it runs on.
 struct Block<'a> {
     name: &'a str,
     vm: &'a Vm,
@@ -159,7 +162,7 @@ impl Block<'_> {
         serial::execute_block(self.vm, &self.view, &self.env, self.candidates, &self.fee_addresses)
     }
 
-    /// By each thread of the pool on its own.
+    /// Executes the block on each thread of the pool independently.
     fn twice(&self, pair: &Threads) -> Vec<BlockOutput> {
         let outputs = Mutex::new(Vec::new());
         pair.run(&|_| {
@@ -175,7 +178,8 @@ impl Block<'_> {
         (output, runs.statistics)
     }
 
-    /// Every transaction by itself on the state before the block: what speculation knows when the block comes.
+    /// Runs every transaction alone on the state before the block: the results that speculation has when the
+    /// block arrives.
     fn speculate(&self) -> Vec<Option<Recorded>> {
         let run = |candidate: &Candidate| {
             let transaction = candidate.verified.as_ref().ok()?;
@@ -185,7 +189,7 @@ impl Block<'_> {
         self.candidates.iter().map(run).collect()
     }
 
-    /// The output holds receipts, changes and the roots over them; the state's root follows from the changes.
+    /// Compares receipts, changes and their roots; the state root follows from the changes.
     fn compare(&self, judge: &BlockOutput, output: &BlockOutput, threads: usize) -> anyhow::Result<()> {
         if judge == output {
             return Ok(());

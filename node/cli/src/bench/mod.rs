@@ -1,4 +1,4 @@
-//! `corniche bench`: how fast the parts are. Every figure printed is measured in the run that prints it.
+//! `corniche bench`: speed of the components. Every printed figure is measured in the same run.
 
 mod chain;
 mod exec;

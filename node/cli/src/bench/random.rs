@@ -1,12 +1,12 @@
-//! What is drawn by chance: a function of the seed alone, on every machine. The weights of Zipf's law are therefore computed with the
-//! four operations that IEEE 754 fixes to the bit, not with the platform's `pow`.
+//! Random draws that depend only on the seed, on every machine. So the weights of Zipf's law are computed
+//! with the four operations that IEEE 754 defines exactly, not with the platform's `pow`.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Another stream for each name, so that adding a workload does not change the others.
+    /// Independent stream for each name, so that a new workload does not change the others.
     pub fn new(seed: u64, name: &str) -> Self {
         let hash = corniche_types::keccak256(name);
         let first = u64::from_be_bytes(hash[..8].try_into().expect("eight of 32 bytes"));
@@ -21,29 +21,29 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`, which is not zero.
+    /// Number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The high word of the product: uniform but for at most bound / 2^64.
+        // High word of the product: uniform except for at most bound / 2^64.
         u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).expect("below a 64-bit bound")
     }
 
-    /// Both included.
+    /// Number between `low` and `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// In [0, 1).
+    /// Number in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Which of `count` keys: all alike, or by Zipf's law, key 0 the most popular.
+/// Distribution over `count` keys: uniform, or by Zipf's law with key 0 the most popular.
 #[derive(Clone, Debug)]
 pub enum Keys {
     Uniform { count: u64 },
@@ -66,16 +66,16 @@ impl Keys {
         }
     }
 
-    /// Two that differ, when there are two.
+    /// Two different keys, if there are two.
     pub fn draw_two(&self, random: &mut Random) -> (u64, u64) {
         let first = self.draw(random);
-        // With one key, or an extreme law, the same one comes for ever.
+        // With one key, or an extreme distribution, the same key could come forever.
         let second = (0..64).map(|_| self.draw(random)).find(|second| *second != first);
         (first, second.unwrap_or(first))
     }
 }
 
-/// Key i, counted from zero, has the weight 1 / (i + 1)^exponent.
+/// Zipf's law: key i, counted from zero, has the weight 1 / (i + 1)^exponent.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     /// Sum of the weights up to and including each key.
@@ -108,7 +108,7 @@ fn ln(x: f64) -> f64 {
         mantissa /= 2.0;
         exponent += 1.0;
     }
-    // 2 artanh(z): |z| is at most 1/3 here, so twenty terms are below a double's precision.
+    // 2 artanh(z): |z| is at most 1/3 here, so the rest after twenty terms is below a double's precision.
     let z = (mantissa - 1.0) / (mantissa + 1.0);
     let (mut power, mut sum) = (z, 0.0);
     for odd in (1..40).step_by(2) {

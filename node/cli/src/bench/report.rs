@@ -1,4 +1,4 @@
-//! What was measured, for people and for machines.
+//! Report of the measurements, as text and as JSON.
 
 use super::{
     measure::{Measured, Parallel, Plan, Took},
@@ -54,7 +54,7 @@ impl Report {
             },
             "ceiling": measured.ceiling(),
             "parallel": parallel,
-            // A run in which one differs ends without a report.
+            // If one differs, the run ends without a report.
             "equal": true,
             "root": measured.root,
         })
@@ -62,7 +62,7 @@ impl Report {
 
     fn parallel_json(&self, measured: &Measured, parallel: &Parallel) -> Value {
         let figures = Figures::new(measured, parallel);
-        // More threads than cores say nothing about speed.
+        // With more threads than cores, times are meaningless.
         let timed = |figure: f64| (parallel.threads <= self.cores).then_some(figure);
         json!({
             "threads": parallel.threads,
@@ -132,17 +132,17 @@ impl Report {
     }
 }
 
-/// What the runs on one pool say.
+/// Figures of the runs on one pool.
 struct Figures {
     per_second: f64,
-    /// Serial time over parallel time, median of the pairs.
+    /// Serial time divided by parallel time, median of the pairs.
     speedup: f64,
-    /// Parallel CPU time over serial, median of the pairs.
+    /// Parallel CPU time divided by serial CPU time, median of the pairs.
     cpu: f64,
     re_executions: f64,
     suspensions: f64,
     fallbacks: f64,
-    /// Adopted of those offered; `None` when none were.
+    /// Share of offered results that were adopted; `None` if none were offered.
     hit_rate: Option<f64>,
 }
 
@@ -168,12 +168,13 @@ impl Figures {
 }
 
 impl Measured {
-    /// Transactions of one run, on average over the blocks.
+    /// Transactions per run, average over the blocks.
     fn per_run(&self) -> f64 {
         self.transactions as f64 / self.blocks.max(1) as f64
     }
 
-    /// Blocks that two serial runs at once got done in the time of one alone, median of the pairs; `None` with one processor.
+    /// Number of blocks that two concurrent serial runs complete in the time of one alone, median of the
+    /// pairs; `None` with one processor.
     fn ceiling(&self) -> Option<f64> {
         let pairs = self.serial.iter().zip(&self.twice);
         let figures = pairs.map(|(alone, both)| 2.0 * seconds(alone.wall) / seconds(both.wall).max(f64::MIN_POSITIVE));
@@ -193,7 +194,7 @@ fn median_of(runs: &[Took], figure: impl Fn(&Took) -> f64) -> f64 {
     median(runs.iter().map(figure).collect())
 }
 
-/// Zero of nothing; of an even number the mean of the two in the middle.
+/// Median; 0 for an empty list, and the mean of the two middle values for an even count.
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     match (figures.len(), figures.len() / 2) {

@@ -1,4 +1,5 @@
-//! `corniche bench exec --vm-only`: calls of contracts without transactions and without a state, beside the same modules on bare wasmtime.
+//! `corniche bench exec --vm-only`: contract calls without transactions and state, compared with the same
+//! modules on bare wasmtime.
 
 use super::{
     chain::{Accounts, Chain},
@@ -38,14 +39,14 @@ pub struct Calls {
     subject: Option<String>,
 }
 
-/// What happens beside the calls: the name for people, the key in JSON.
+/// Load beside the calls: name in the text, key in JSON.
 const COMPANY: [(&str, &str); 3] =
     [("alone", "alone"), ("beside a busy thread", "besideBusyThread"), ("two threads, each", "twoThreads")];
 
-/// Microseconds a call, by round and subject.
+/// Microseconds per call, by round and subject.
 type Figures = Vec<Vec<f64>>;
 
-/// One workload's call.
+/// Call of one workload.
 struct Row {
     workload: &'static Workload,
     gas: u64,
@@ -61,7 +62,7 @@ pub struct Report {
     rows: Vec<Row>,
 }
 
-/// Measures those of the workloads that call a contract.
+/// Measures the workloads that call a contract.
 pub fn run(
     calls: &Calls,
     workloads: impl Iterator<Item = &'static Workload>,
@@ -128,7 +129,8 @@ fn on_two_threads(calls: &Calls, subjects: &[Subject]) -> anyhow::Result<Figures
     })
 }
 
-/// Lets all subjects run by turns on this thread, in step with others that do the same. The first round does not count.
+/// Runs all subjects in turns on this thread, in step with other threads that do the same. The first round
+/// does not count.
 fn measure(calls: &Calls, subjects: &[Subject], step: &Barrier) -> anyhow::Result<Figures> {
     let mut runners: Vec<_> = subjects.iter().map(|subject| (subject.runner)()).collect();
     let mut failed = Ok(());
@@ -139,7 +141,7 @@ fn measure(calls: &Calls, subjects: &[Subject], step: &Barrier) -> anyhow::Resul
             let start = thread_cpu();
             let ran = run(calls.calls);
             let took = thread_cpu().saturating_sub(start);
-            // The others wait at the next step, so this one goes there whatever happened.
+            // The other threads wait at the next step, so this one must reach it even after an error.
             failed = std::mem::replace(&mut failed, Ok(())).and(warm_up).and(ran);
             1e6 * took.as_secs_f64() / f64::from(calls.calls)
         });
@@ -152,7 +154,8 @@ fn measure(calls: &Calls, subjects: &[Subject], step: &Barrier) -> anyhow::Resul
 }
 
 impl Row {
-    /// Medians over the rounds: microseconds a call, and the ratio to bare wasmtime in the same round when it was measured.
+    /// Medians over the rounds: microseconds per call, and the ratio to bare wasmtime in the same round, if
+    /// that was measured.
     fn medians(&self, company: usize, subject: usize) -> (f64, Option<f64>) {
         let figures = &self.figures[company];
         let median_by = |of: &dyn Fn(&[f64]) -> f64| median(figures.iter().map(|round| of(round)).collect());

@@ -1,18 +1,18 @@
-//! Where the built contracts lie.
+//! Locations of the built contracts.
 
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 
 const RELEASE: &str = "wasm32-unknown-unknown/release";
 
-/// Reads contracts as `make contracts` built them.
+/// Reads contracts built by `make contracts`.
 pub struct Wasm {
     places: Vec<PathBuf>,
 }
 
 impl Wasm {
-    /// Looks into `given` alone, or where a checkout has them: CONTRACTS_WASM_DIR, beside the binary's own build folder, below the
-    /// working directory.
+    /// Searches only `given`, or else the locations of a checkout: CONTRACTS_WASM_DIR, beside the binary's
+    /// own build folder, and below the working directory.
     pub fn new(given: Option<&Path>) -> Self {
         if let Some(given) = given {
             return Self { places: vec![given.to_owned()] };
@@ -22,7 +22,7 @@ impl Wasm {
         Self { places: targets.map(|target| target.join("contracts").join(RELEASE)).collect() }
     }
 
-    /// The module of this name.
+    /// Module with this name.
     pub fn read(&self, name: &str) -> anyhow::Result<Vec<u8>> {
         let found = self.places.iter().find_map(|place| std::fs::read(place.join(format!("{name}.wasm"))).ok());
         let Some(wasm) = found else {

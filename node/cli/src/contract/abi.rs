@@ -1,4 +1,4 @@
-//! The Solidity ABI on the command line: signatures people write, arguments as text, values as JSON.
+//! Solidity ABI on the command line: signatures, arguments as text, values as JSON.
 
 use alloy_dyn_abi::{DynSolType, DynSolValue, FunctionExt, JsonAbiExt, Specifier};
 use alloy_json_abi::{Constructor, Function, JsonAbi, Param};
@@ -8,19 +8,19 @@ use corniche_types::{Bytes, keccak256};
 use serde_json::{Value, json};
 use std::{fs, path::Path, sync::LazyLock};
 
-/// The function that a contract's constructor is, by the name its selector is made of.
+/// Signature from which the constructor's selector is computed.
 const CONSTRUCTOR: &str = "stylus_constructor()";
 
-/// Arguments as the user typed them.
+/// Arguments as typed by the user.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a>(pub &'a [String]);
 
-/// What is known of a contract's interface; empty when nothing is.
+/// Known interface of a contract; empty if unknown.
 #[derive(Clone, Debug)]
 pub struct Interface(pub JsonAbi);
 
 impl Interface {
-    /// For what is said in full.
+    /// Empty interface, for calls with full signatures.
     pub fn nothing() -> &'static Self {
         static NOTHING: LazyLock<Interface> = LazyLock::new(|| Interface(JsonAbi::new()));
         &NOTHING
@@ -30,7 +30,7 @@ impl Interface {
         self.0.is_empty()
     }
 
-    /// Reads an ABI file: the bare array, or an object with it under `abi`.
+    /// Reads an ABI file: an array, or an object with the array under `abi`.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let parse = || -> Result<JsonAbi, serde_json::Error> {
@@ -40,7 +40,7 @@ impl Interface {
         Ok(Self(parse().with_context(|| format!("{} is not an ABI", path.display()))?))
     }
 
-    /// A function by signature, or by name when the ABI has exactly one of that name.
+    /// Finds a function by signature, or by name if the ABI has exactly one with that name.
     pub fn function(&self, text: &str) -> anyhow::Result<Function> {
         if text.contains('(') {
             return Function::parse(text).with_context(|| format!("'{text}' is not a function signature"));
@@ -52,8 +52,9 @@ impl Interface {
         }
     }
 
-    /// What follows the code in creation data so that the constructor runs, or `None` for a contract without one. A
-    /// constructor without arguments is asked for by its selector, because no bytes at all mean that nothing runs.
+    /// Bytes after the code in creation data that make the constructor run; `None` for a contract without
+    /// one. A constructor without arguments is called by its selector, because without any bytes nothing
+    /// runs.
     pub fn constructor_arguments(&self, signature: Option<&str>, arguments: Arguments<'_>) -> anyhow::Result<Option<Vec<u8>>> {
         let Some(constructor) = self.constructor(signature)? else {
             ensure!(
@@ -72,7 +73,7 @@ impl Interface {
         Ok(Some(constructor.abi_encode_input_raw(&values)?))
     }
 
-    /// Whether there is a constructor and it takes any.
+    /// True if there is a constructor with arguments.
     pub fn takes_arguments(&self, signature: Option<&str>) -> anyhow::Result<bool> {
         Ok(self.constructor(signature)?.is_some_and(|constructor| !constructor.inputs.is_empty()))
     }
@@ -82,13 +83,14 @@ impl Interface {
         Constructor::parse(text).map(Some).with_context(|| format!("'{text}' is not a constructor signature"))
     }
 
-    /// What revert data means: `Error(string)`, `Panic(uint256)`, an error of the ABI, or its bytes. `None` when empty.
+    /// Decodes revert data: `Error(string)`, `Panic(uint256)`, an error of the ABI, or the plain bytes.
+    /// `None` if it is empty.
     pub fn revert_reason(&self, data: &Bytes) -> Option<String> {
         data.get(..4)?;
         Some(match Revert::decode(data, [&self.0]) {
             Some(Revert::Text(text)) => text,
             Some(Revert::Panic(code)) => format!("panic {}", plain(&to_json(&code))),
-            // The deployer hands on what the constructor of a new contract refused with.
+            // The deployer forwards the revert data of the new contract's constructor.
             Some(Revert::Custom(error, values)) if error.name == "ContractInitializationError" => {
                 let reason = values.get(1).and_then(DynSolValue::as_bytes).map(Bytes::copy_from_slice).unwrap_or_default();
                 format!("its constructor refused: {}", self.revert_reason(&reason).unwrap_or_else(|| "without a reason".into()))
@@ -107,7 +109,7 @@ pub fn encode_call(function: &Function, arguments: Arguments<'_>) -> anyhow::Res
     Ok(function.abi_encode_input(&parse_arguments(&function.inputs, arguments)?)?.into())
 }
 
-/// What a call returned, one JSON value each; the bytes as they are when the signature names no returned types.
+/// Values returned by a call, one JSON value each; the plain bytes if the signature has no return types.
 pub fn decode_output(function: &Function, output: &Bytes) -> anyhow::Result<Vec<Value>> {
     if function.outputs.is_empty() {
         return Ok(vec![json!(output)]);
@@ -127,7 +129,7 @@ fn parse_arguments(inputs: &[Param], Arguments(texts): Arguments<'_>) -> anyhow:
     inputs.iter().zip(texts).map(parse).collect()
 }
 
-/// Numbers as decimal strings, because JSON readers lose what does not fit into a double.
+/// Numbers become decimal strings, because JSON readers lose precision beyond a double.
 pub fn to_json(value: &DynSolValue) -> Value {
     match value {
         DynSolValue::Bool(value) => json!(value),
@@ -144,14 +146,15 @@ pub fn to_json(value: &DynSolValue) -> Value {
     }
 }
 
-/// A value for people: text without quotes, everything else as JSON. What would move a terminal's cursor is written out, since a contract may return it.
+/// Value as text: strings without quotes, everything else as JSON. Control characters are escaped, because a
+/// contract may return sequences that move the terminal's cursor.
 pub fn plain(value: &Value) -> String {
     let harmless =
         |letter: char| if letter.is_control() && letter != '\n' { letter.escape_default().to_string() } else { letter.into() };
     value.as_str().map_or_else(|| value.to_string(), |text| text.chars().map(harmless).collect())
 }
 
-/// What there is to choose from.
+/// List of the available names.
 pub fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<_> = names.map(String::as_str).collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }

@@ -1,4 +1,4 @@
-//! `corniche contract build`: from a crate to the module that is deployed.
+//! `corniche contract build`: builds a crate into a deployable module.
 
 use super::project::Project;
 use crate::exit::{self, Exit, Failed};
@@ -30,13 +30,13 @@ pub struct Build {
     json: bool,
 }
 
-/// A module as it is deployed, and what made it.
+/// Module to deploy, with information about its build.
 pub struct Made {
     pub wasm: Vec<u8>,
     pub compiler: String,
-    /// What wasm-opt calls itself, where it made the module smaller.
+    /// Version of wasm-opt, if it made the module smaller.
     pub optimised: Option<String>,
-    /// Whether the module carries an ABI.
+    /// True if the module contains an ABI.
     pub interface: bool,
 }
 
@@ -65,20 +65,20 @@ impl Build {
     }
 }
 
-/// The module that a folder's contract builds. `None`: the path is no folder.
+/// Builds the contract in a folder. `None` if the path is not a folder.
 pub fn in_folder(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let made = path.is_dir().then(|| make(&Project::open(path)?, true)).transpose()?;
     Ok(made.map(|made| made.wasm))
 }
 
-/// Builds, optimises where that is possible, and puts in the ABI.
+/// Builds, optimises if possible, and embeds the ABI.
 pub fn make(project: &Project, optimise: bool) -> anyhow::Result<Made> {
     let abi = project.abi()?;
     let built = project.build()?;
     let (mut wasm, mut optimised) = (built.wasm, None);
     if let Some(version) = wasm_opt().filter(|_| optimise) {
         let smaller = optimised_by_wasm_opt(&wasm)?;
-        // A newer tool may write what this chain does not run yet.
+        // A newer tool may use features that this chain does not support yet.
         match check(&smaller) {
             Ok(_) if smaller.len() < wasm.len() => (wasm, optimised) = (smaller, Some(version)),
             Ok(_) => exit::note("wasm-opt does not make it smaller; it is left as it was"),
@@ -95,18 +95,18 @@ pub fn make(project: &Project, optimise: bool) -> anyhow::Result<Made> {
     Ok(Made { wasm, compiler: built.compiler, optimised, interface })
 }
 
-/// What the wasm-opt on the path calls itself.
+/// Version of the wasm-opt on the path.
 fn wasm_opt() -> Option<String> {
     let output = Command::new("wasm-opt").arg("--version").output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// With the features that modules here may have, and no others.
+/// Runs wasm-opt with only the features that modules may use here.
 fn optimised_by_wasm_opt(wasm: &[u8]) -> anyhow::Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
     let (before, after) = (folder.path().join("before.wasm"), folder.path().join("after.wasm"));
     fs::write(&before, wasm)?;
-    // Reference types for the encoding that compilers write, not for the instructions.
+    // Reference types only for the encoding that compilers write, not for the instructions.
     let features =
         ["--mvp-features", "--enable-bulk-memory", "--enable-sign-ext", "--enable-mutable-globals", "--enable-reference-types"];
     let output = Command::new("wasm-opt").args(features).arg("-Oz").arg(&before).arg("-o").arg(&after).output()?;
@@ -118,7 +118,7 @@ fn optimised_by_wasm_opt(wasm: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(fs::read(&after)?)
 }
 
-/// Of a call that does nothing: with its code run for the first time in a transaction, and again.
+/// Gas of a call that does nothing: first call of its code in a transaction, and later ones.
 fn call_gas(fits: &Deployable) -> (u64, u64) {
     let imported: usize = fits.imports.values().map(Vec::len).sum();
     let functions = fits.functions.saturating_add(imported as u32);

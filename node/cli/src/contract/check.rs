@@ -1,4 +1,5 @@
-//! `corniche contract check`: would a module deploy, on a chain of its own and without a node.
+//! `corniche contract check`: checks whether a module can be deployed, on its own chain in memory without a
+//! node.
 
 use super::build;
 use crate::exit::{self, Exit, Failed};
@@ -54,7 +55,7 @@ impl Check {
     }
 }
 
-/// Of a module that starts with so much memory that its stack is probably the one Rust gives by default.
+/// Note for a module whose initial memory is so large that its stack probably has Rust's default size.
 pub fn pages_note(pages: u32) -> Option<String> {
     let again = start_ink(0, pages) - start_ink(0, 0);
     let first = again + LATEST.cold_ink(0, 0, pages) - LATEST.cold_ink(0, 0, 0);

@@ -1,31 +1,32 @@
-//! Two modules side by side: in what the code at an address is other than what was built.
+//! Compares two modules: how the code at an address differs from a build.
 //!
-//! Either may be anybody's, so what cannot be read is said, lists are cut, and no name is printed as it came.
+//! Both modules may be malicious. So unreadable parts are reported, lists are cut, and names are escaped
+//! before printing.
 
 use corniche_abi::interface;
 use corniche_harness::Symbols;
 use std::{collections::BTreeMap, ops::Range};
 use wasmparser::{Parser, Payload, TypeRef};
 
-/// Most sections that are told of: a module has room for a hundred thousand.
+/// Maximum number of reported sections: a module may have a hundred thousand.
 const MOST_SECTIONS: usize = 16;
 
-/// Most letters of a name that are printed.
+/// Maximum number of printed characters of a name.
 const MOST_LETTERS: usize = 80;
 
 /// Magic number and version, before the first section.
 const PREAMBLE_BYTES: usize = 8;
 
-/// In what two modules differ.
+/// Differences between two modules.
 #[derive(Debug)]
 pub struct Difference {
-    /// A line each: where it begins, every section, the first function.
+    /// One line each: first difference, every section, first function.
     pub lines: Vec<String>,
-    /// Whether it is in custom sections alone, which are not run.
+    /// True if only custom sections differ, which are not executed.
     pub only_custom: bool,
 }
 
-/// `None`: they are the same bytes.
+/// `None` if the bytes are equal.
 pub fn compare(deployed: &[u8], built: &[u8]) -> Option<Difference> {
     if deployed == built {
         return None;
@@ -42,24 +43,24 @@ pub fn compare(deployed: &[u8], built: &[u8]) -> Option<Difference> {
     Some(Difference { lines, only_custom })
 }
 
-/// A module in pieces, as far as it can be read.
+/// Parts of a module, as far as it can be parsed.
 struct Module<'a> {
     /// In their order.
     sections: Vec<Section<'a>>,
-    /// Bodies of those that are not imported.
+    /// Bodies of the functions that are not imported.
     functions: Vec<&'a [u8]>,
-    /// How many functions are imported.
+    /// Number of imported functions.
     imported: usize,
     symbols: Symbols,
-    /// Whether it could be read to its end.
+    /// True if the module was parsed to its end.
     whole: bool,
 }
 
 struct Section<'a> {
     id: u8,
-    /// Which no other section of the module has.
+    /// Unique within the module.
     name: String,
-    /// Of the body, after id and length.
+    /// Range of the body, without id and length.
     range: Range<usize>,
     body: &'a [u8],
 }
@@ -91,12 +92,12 @@ impl<'a> Module<'a> {
         module
     }
 
-    /// What has an effect on what the module does.
+    /// Sections that affect execution.
     fn running(&self) -> impl Iterator<Item = (u8, &'a [u8])> {
         self.sections.iter().filter(|section| section.id != 0).map(|section| (section.id, section.body))
     }
 
-    /// The section that a byte belongs to; its id and length are a part of it.
+    /// Section that contains a byte; id and length belong to it.
     fn section_at(&self, byte: usize) -> Option<&Section<'a>> {
         self.sections.iter().find(|section| byte < section.range.end)
     }
@@ -105,14 +106,14 @@ impl<'a> Module<'a> {
         self.sections.iter().map(|section| (section.name.as_str(), section.body)).collect()
     }
 
-    /// Of a function that is not imported.
+    /// Name of a function that is not imported.
     fn function_name(&self, at: usize) -> Option<String> {
         let name = self.symbols.name(u32::try_from(self.imported + at).ok()?)?;
         Some(name.chars().take(MOST_LETTERS).flat_map(char::escape_debug).collect())
     }
 }
 
-/// Those of the format, by its numbers; a custom one by its own name.
+/// Name of a section: the format's for standard ones, its own for a custom one.
 fn section_name(id: u8, payload: &Payload<'_>) -> String {
     if let Payload::CustomSection(section) = payload {
         let name: String = section.name().chars().take(MOST_LETTERS).collect();
@@ -136,7 +137,7 @@ fn section_name(id: u8, payload: &Payload<'_>) -> String {
     names.get(usize::from(id)).map_or_else(|| format!("section {id}"), |name| (*name).to_owned())
 }
 
-/// What tools write into a custom section.
+/// Usual content of a custom section.
 fn purpose(name: &str) -> Option<&'static str> {
     match name {
         interface::SECTION => Some("the ABI"),
@@ -147,7 +148,7 @@ fn purpose(name: &str) -> Option<&'static str> {
     }
 }
 
-/// A module may have any number of custom sections of one name.
+/// A module may have several custom sections with the same name.
 fn unique(name: String, met: &mut BTreeMap<String, usize>) -> String {
     let times = met.entry(name.clone()).or_default();
     *times += 1;
@@ -188,7 +189,7 @@ fn sections(deployed: &Module<'_>, built: &Module<'_>) -> Vec<String> {
     lines
 }
 
-/// `None`: it is the same.
+/// `None` if they are equal.
 fn told(name: &str, deployed: Option<&[u8]>, built: Option<&[u8]>) -> Option<String> {
     let what = match (deployed, built) {
         (Some(one), Some(other)) if one == other => return None,
@@ -228,7 +229,7 @@ mod tests {
         section(0, &[&[name.len() as u8], name.as_bytes(), content].concat())
     }
 
-    /// Two functions; the second does this.
+    /// Module with two functions; the second has this body.
     fn module(body: &[u8]) -> Vec<u8> {
         let code = [&[2, 2, 0, 0x0b, body.len() as u8 + 2, 0][..], body, &[0x0b]].concat();
         [&b"\0asm\x01\0\0\0"[..], &section(1, &[1, 0x60, 0, 0]), &section(3, &[2, 0, 0]), &section(10, &code)].concat()
@@ -259,7 +260,7 @@ mod tests {
                 "function 1 is the first that differs: 3 bytes on the chain, 4 built",
             ]
         );
-        // Of the same length, and with a name for the function.
+        // Same length, and with a name for the function.
         let names = custom("name", &[1, 4, 1, 1, 1, b'f']);
         let [one, other] = [[0x01u8], [0x00]].map(|body| [module(&body), names.clone()].concat());
         assert_eq!(
@@ -301,12 +302,13 @@ mod tests {
         );
         let (one, other) = (with(&[custom("producers", b"1"), custom("name", b"")]), with(&[custom("producers", b"2")]));
         assert!(compare(&one, &other).unwrap().only_custom);
-        // The same name as the interface's and more of it, or that of a section that runs: a custom section all the same.
+        // Same name as the interface section with a suffix, or the name of a code section: still a custom
+        // section.
         for name in ["corniche.abi2", "code"] {
             let difference = compare(&with(&[custom(name, b"1")]), &with(&[])).unwrap();
             assert!(difference.only_custom && difference.lines[1].starts_with(&format!("custom {name:?}: ")), "{difference:?}");
         }
-        // One beside code that differs takes nothing from that.
+        // A difference in a custom section does not hide a difference in the code.
         let both = compare(&interface::embed(&module(&[0x01]), b"[]"), &module(&[])).unwrap();
         assert!(!both.only_custom && both.lines.iter().any(|line| line.starts_with("code: ")), "{both:?}");
     }
@@ -324,11 +326,11 @@ mod tests {
         let difference = compare(&module(&[]), cut).unwrap();
         assert!(!difference.only_custom, "{difference:?}");
         assert!(difference.lines.contains(&"what was built cannot be read as a module to its end".into()), "{difference:?}");
-        // Its sections that can be read are those of the other.
+        // Its readable sections equal those of the other module.
         let trailing = [module(&[]), vec![0xff; 3]].concat();
         let difference = compare(&module(&[]), &trailing).unwrap();
         assert!(!difference.only_custom && difference.lines[0].ends_with("after the last section"), "{difference:?}");
-        // A component is no module, whatever lies in it.
+        // A component is not a module, whatever it contains.
         let difference = compare(b"\0asm\x01\0\0\0", b"\0asm\x0d\0\x01\0").unwrap();
         assert!(!difference.only_custom && difference.lines[0].ends_with("in the header"), "{difference:?}");
     }
@@ -347,7 +349,7 @@ mod tests {
         assert!(told.len() == MOST_SECTIONS + 3 && told[MOST_SECTIONS + 1] == "and 9984 more sections", "{told:?}");
     }
 
-    /// Every prefix, and every byte made another: a difference, and no panic.
+    /// Every prefix and every changed byte: reported as a difference, without a panic.
     #[test]
     fn no_cut_and_no_changed_byte_breaks_it() {
         let whole = interface::embed(&with(&[custom("name", &[1, 4, 1, 1, 1, b'f'])]), b"[]");

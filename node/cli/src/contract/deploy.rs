@@ -16,7 +16,7 @@ use corniche_types::{Address, B256, Bytes, U256, keccak256};
 use corniche_vm::wasm::CONSTRUCTOR_SELECTOR;
 use std::path::{Path, PathBuf};
 
-/// The contract of every genesis that creates others at addresses that follow from a salt.
+/// Contract in every genesis that creates contracts at addresses derived from a salt.
 const DEPLOYER: Address = alloy_primitives::address!("cEcba2F1DC234f70Dd89F2041029807F8D03A990");
 
 #[derive(clap::Args, Debug)]
@@ -106,10 +106,11 @@ impl Deploy {
         Ok(())
     }
 
-    /// deploy(bytes,bytes,uint256,bytes32): creates the contract, calls its constructor with the value, and logs where it is.
+    /// deploy(bytes,bytes,uint256,bytes32): creates the contract, calls its constructor with the value, and
+    /// logs the address.
     fn through_deployer(&self, wasm: &[u8], arguments: Option<Vec<u8>>, salt: B256) -> anyhow::Result<Vec<u8>> {
         let constructor = match arguments {
-            // Without arguments it is the selector already.
+            // Without arguments it is already the selector.
             Some(arguments) if arguments == CONSTRUCTOR_SELECTOR => arguments,
             Some(arguments) => [&CONSTRUCTOR_SELECTOR[..], &arguments].concat(),
             None => Vec::new(),
@@ -140,7 +141,7 @@ impl Pack {
     }
 }
 
-/// That of a file, or else the one that the module carries.
+/// Interface from the file, or else the one embedded in the module.
 fn interface(wasm: &[u8], file: Option<&Path>) -> anyhow::Result<Interface> {
     match file {
         Some(path) => Interface::open(path),
@@ -160,7 +161,7 @@ fn with_deployers_errors(mut abi: JsonAbi) -> JsonAbi {
     abi
 }
 
-/// Of a creation its address; of the deployer's work what it logged as ContractDeployed(address).
+/// Address of a created contract: from the receipt, or from the deployer's log ContractDeployed(address).
 fn created(receipt: &Receipt) -> Option<Address> {
     let deployed = keccak256("ContractDeployed(address)");
     let log = receipt.logs().iter().find(|log| log.address() == DEPLOYER && log.topic0() == Some(&deployed));
@@ -168,7 +169,7 @@ fn created(receipt: &Receipt) -> Option<Address> {
     receipt.contract_address.or_else(logged)
 }
 
-/// A number, or 32 bytes as hexadecimal.
+/// Parses a number, or 32 bytes as hexadecimal.
 fn salt(text: &str) -> Result<B256, String> {
     let salt = text.parse::<U256>().map_err(|_| format!("{text} is neither a number nor 32 bytes as hexadecimal"))?;
     match salt.is_zero() {

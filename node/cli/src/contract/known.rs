@@ -1,4 +1,4 @@
-//! What is known of a contract's interface, found out when it is first needed.
+//! Interface of a deployed contract, loaded on first use.
 
 use super::{Node, abi::Interface, module, paying};
 use alloy_json_abi::{Function, JsonAbi};
@@ -8,10 +8,11 @@ use corniche_types::{Address, B256};
 use serde_json::json;
 use std::cell::OnceCell;
 
-/// Where a proxy keeps the address of the code that it runs (ERC-1967).
+/// Slot of a proxy with the address of its implementation (ERC-1967).
 const IMPLEMENTATION_SLOT: B256 = alloy_primitives::b256!("360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc");
 
-/// A contract on a chain. Its interface is that of `--abi`, or else the one that its code carries; of a proxy with that of what it runs.
+/// Contract on a chain. Its interface is from `--abi`, or else embedded in its code; a proxy's includes that
+/// of its implementation.
 pub struct Known<'a> {
     client: &'a Client,
     address: Address,
@@ -27,12 +28,12 @@ impl<'a> Known<'a> {
         Ok(Self { client, address, interface })
     }
 
-    /// Nothing when the code carries none, or cannot be had: what asks next says why.
+    /// Empty if the code has no interface or cannot be read; the next request then reports the reason.
     pub fn interface(&self) -> &Interface {
         self.interface.get_or_init(|| {
             let carried = |address| module::abi_of_code(&self.client.code(address).unwrap_or_default()).unwrap_or_default();
             let mut abi = carried(self.address);
-            // What answers whatever is asked may be a proxy.
+            // A contract with a fallback function may be a proxy.
             if (abi.functions.is_empty() || abi.fallback.is_some())
                 && let Some(implementation) = implementation(self.client, self.address)
             {
@@ -45,7 +46,8 @@ impl<'a> Known<'a> {
         })
     }
 
-    /// A function by its signature, or by its name in the interface. Only a name has the code fetched.
+    /// Finds a function by its signature, or by its name in the interface. Only for a name the code is
+    /// fetched.
     pub fn function(&self, text: &str) -> anyhow::Result<Function> {
         let interface = if text.contains('(') { Interface::nothing() } else { self.interface() };
         if interface.is_empty() && !text.contains('(') {
@@ -61,7 +63,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Whose code runs at an address, if a proxy lies there.
+/// Implementation of the proxy at an address, if it is one.
 pub fn implementation(client: &Client, address: Address) -> Option<Address> {
     let request = json!([address, IMPLEMENTATION_SLOT, "latest"]);
     let word: B256 = client.transport().request("eth_getStorageAt", request).ok()?;

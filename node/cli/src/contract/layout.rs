@@ -1,15 +1,17 @@
-//! `corniche contract layout`: where a contract's fields lie in storage, and whether a new version finds there what an old one stored.
+//! `corniche contract layout`: storage layout of a contract's fields, and compatibility of a new version with
+//! the stored data of an old one.
 //!
-//! The source is read and nothing is run: the contract's struct, the types of its fields, through modules, imports and crates, down to types of the
-//! SDK, whose rules are in [`rules`]. What cannot be followed is an error that names it, since a layout that is half a guess is worth nothing.
+//! Reads the source and runs nothing: the contract's struct and the types of its fields, through modules,
+//! imports and crates, down to types of the SDK, whose rules are in [`rules`]. A type that cannot be resolved
+//! is an error that names it, because a partly guessed layout is useless.
 //!
 //! | module | |
 //! |---|---|
-//! | [`source`], [`cfg`], [`solidity`] | files, as far as storage goes |
-//! | [`names`], [`parameters`] | what a path means where it stands |
-//! | [`rules`], [`types`], [`entry`] | where fields lie |
-//! | [`solc`], [`table`] | how that is told |
-//! | [`compare`] | what a new version may change |
+//! | [`source`], [`cfg`], [`solidity`] | files, as far as storage needs them |
+//! | [`names`], [`parameters`] | resolution of paths |
+//! | [`rules`], [`types`], [`entry`] | positions of fields |
+//! | [`solc`], [`table`] | output formats |
+//! | [`compare`] | changes that a new version may make |
 
 mod cfg;
 mod compare;
@@ -71,7 +73,7 @@ impl Args {
         Ok(())
     }
 
-    /// With the folder that it is of.
+    /// Layout, and the folder that it belongs to.
     fn layout_in(&self, path: &Path) -> anyhow::Result<(Layout, PathBuf)> {
         let project = Project::open(path)?;
         let manifest = project.folder.join("Cargo.toml");

@@ -1,4 +1,4 @@
-//! `corniche contract logs`: what a contract logged, decoded.
+//! `corniche contract logs`: decoded logs of a contract.
 
 use super::{Node, abi, abi::Interface, known::Known, paying};
 use alloy_dyn_abi::{DecodedEvent, EventExt};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{io::Write, thread, time::Duration};
 
-/// Between two looks at the chain's head.
+/// Interval between two polls of the chain's head.
 const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(clap::Args, Debug)]
@@ -51,7 +51,7 @@ impl Logs {
         let mut abi = known.interface().clone();
         let only = self.event.as_deref().map(|text| event(&abi, text, self.address)).transpose()?;
         if let Some(event) = &only {
-            // One that was written down counts before what the contract says.
+            // A signature given by the user has priority over the contract's ABI.
             abi.0.events.insert(event.name.clone(), vec![event.clone()]);
         }
         let topic = only.as_ref().map(Event::selector);
@@ -63,7 +63,7 @@ impl Logs {
                 let (logs, until) = self.some(&client, topic, next, last)?;
                 for log in &logs {
                     if !self.print(&abi, log) {
-                        return Ok(()); // Nobody reads any more.
+                        return Ok(()); // The reader closed the pipe.
                     }
                 }
                 next = until + 1;
@@ -75,7 +75,7 @@ impl Logs {
         }
     }
 
-    /// From a block to the last, or as far as the node answers at once.
+    /// Logs from a block to the last, or for as many blocks as the node allows per request.
     fn some(&self, client: &Client, topic: Option<B256>, from: u64, to: u64) -> anyhow::Result<(Vec<Log>, u64)> {
         let ask = |to: u64| {
             let topics: Vec<_> = topic.into_iter().collect();
@@ -92,7 +92,7 @@ impl Logs {
         answer.map_err(|error| paying::explain(error, Interface::nothing()))
     }
 
-    /// False when it could not be written.
+    /// Returns false if the output could not be written.
     fn print(&self, abi: &Interface, log: &Log) -> bool {
         let told = decoded(abi, log);
         let line = match self.node.json {
@@ -128,7 +128,7 @@ impl Logs {
     }
 }
 
-/// By name, when the ABI has exactly one of it, or by signature.
+/// Finds an event by signature, or by name if the ABI has exactly one with that name.
 fn event(abi: &Interface, text: &str, address: Address) -> anyhow::Result<Event> {
     if text.contains('(') {
         return Event::parse(text).with_context(|| format!("'{text}' is not an event's signature"));
@@ -143,7 +143,7 @@ fn event(abi: &Interface, text: &str, address: Address) -> anyhow::Result<Event>
     }
 }
 
-/// The event and its arguments in their order. `None` when the ABI does not have it, or the log is not what it says.
+/// Event and its arguments in order. `None` if the ABI lacks it, or the log does not match.
 fn decoded<'a>(abi: &'a Interface, log: &Log) -> Option<(&'a Event, Vec<(String, Value)>)> {
     let topic = log.topics.first()?;
     let fits = |event: &&Event| event.selector() == *topic && event.num_topics() == log.topics.len();
@@ -158,7 +158,7 @@ fn decoded<'a>(abi: &'a Interface, log: &Log) -> Option<(&'a Event, Vec<(String,
     Some((event, values.collect()))
 }
 
-/// The last block of the range that the node says would do: `… this range would do: [0x0, 0x1f4]`.
+/// Last block of the range that the node suggests in its error: `… this range would do: [0x0, 0x1f4]`.
 fn suggested(message: &str, from: u64, to: u64) -> Option<u64> {
     let (_, range) = message.rsplit_once(", 0x")?;
     let last = u64::from_str_radix(range.split(']').next()?, 16).ok()?;

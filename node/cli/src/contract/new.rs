@@ -1,8 +1,8 @@
-//! `corniche contract new`: an empty folder becomes a contract that builds and is tested.
+//! `corniche contract new`: creates a contract project that builds and has tests.
 //!
-//! The templates are files in `templates/` of this crate; its tests make projects of them, and build and test these. They need the registry's crates and nothing else, at the
-//! versions of a lock file that comes with them: what is new this week breaks nobody's first build, and where those crates are there already no
-//! network is asked.
+//! The templates are files in `templates/` of this crate; the tests create, build and test projects from
+//! them. Projects need only crates of the registry, at the versions of the lock file that comes with them. So
+//! a new release cannot break a first build, and no network is needed if those crates are cached.
 
 use super::project::cargo;
 use crate::exit;
@@ -35,10 +35,10 @@ pub enum Template {
     Token,
 }
 
-/// A file's place and contents.
+/// Path and content of a file.
 type File = (&'static str, &'static str);
 
-/// Of every project.
+/// Files of every project.
 const PROJECT: [File; 4] = [
     ("Cargo.toml", include_str!("../../templates/project/Cargo.toml")),
     ("Cargo.lock", include_str!("../../templates/project/Cargo.lock")),
@@ -74,7 +74,7 @@ impl Template {
         PROJECT.into_iter().chain(own)
     }
 
-    /// Tests of the module, where the harness is there.
+    /// Tests of the module, for projects with the harness.
     fn harness(self) -> &'static str {
         match self {
             Self::Counter => include_str!("../../templates/counter/harness.rs"),
@@ -102,7 +102,7 @@ impl New {
             let manifest = fs::read_to_string(self.path.join("Cargo.toml"))?;
             write("Cargo.toml", &with_harness(&manifest, &dependency(harness)?))?;
             write("tests/module.rs", self.template.harness())?;
-            // The lock file does not have what the harness needs.
+            // The lock file lacks the dependencies of the harness.
             let updated = cargo(&self.path).args(["update", "--workspace", "--quiet"]).status();
             ensure!(
                 updated.is_ok_and(|status| status.success()),
@@ -118,7 +118,7 @@ impl New {
     }
 }
 
-/// As cargo wants it, and so that the file of the module has a name of its own.
+/// Checks for cargo's rules, and that the module's file name is unique.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let letters = name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-_".contains(letter));
     let taken = [
@@ -142,7 +142,8 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The project's name, where the template has another: in the manifest, the lock file, the README's title and the module's path.
+/// Replaces the template's name by the project's: in the manifest, the lock file, the README's title and the
+/// module's path.
 fn named(place: &str, text: &str, template: &str, name: &str) -> String {
     let field = |text: &str| text.replacen("name = \"template\"\n", &format!("name = \"{name}\"\n"), 1);
     match place {
@@ -156,17 +157,18 @@ fn named(place: &str, text: &str, template: &str, name: &str) -> String {
     }
 }
 
-/// A lock file's packages by name, as cargo wants them before it says that nothing has to be changed.
+/// Sorts the packages of a lock file by name, as cargo requires for `--locked`.
 fn sorted(lock: &str) -> String {
     let mut parts = lock.split("\n[[package]]\n");
     let head = parts.next().unwrap_or_default();
     let mut packages: Vec<_> = parts.map(str::trim_end).collect();
     let name = |package: &&str| package.lines().next().unwrap_or_default().trim_end_matches('"').to_owned();
-    packages.sort_by_key(name); // Stable: several versions of one stay in their order.
+    packages.sort_by_key(name); // Stable: several versions of one package keep their order.
     packages.iter().fold(head.to_owned(), |lock, package| format!("{lock}\n[[package]]\n{package}\n"))
 }
 
-/// The same code comes only from the same compiler, so it is named; but nobody should have to fetch one before the first build.
+/// Toolchain file. Only the same compiler produces the same code, so it is pinned to the installed one; no
+/// download is needed before the first build.
 fn toolchain() -> String {
     let print = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
@@ -185,7 +187,7 @@ fn toolchain() -> String {
     format!("{comment}\n[toolchain]\nchannel = \"{channel}\"\ntargets = [\"{}\"]\n", corniche_harness::cargo::TARGET)
 }
 
-/// A line of `[dev-dependencies]`.
+/// Line of `[dev-dependencies]`.
 fn dependency(harness: &str) -> anyhow::Result<String> {
     if harness.contains("://") || harness.starts_with("git@") {
         return Ok(format!("corniche-harness = {{ git = {harness:?} }}"));

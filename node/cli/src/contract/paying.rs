@@ -1,4 +1,4 @@
-//! Transactions from the command line: who signs, what it may cost, and what became of it.
+//! Transactions from the command line: signer, fees and result.
 
 use super::{abi::Interface, trace};
 use crate::{
@@ -79,7 +79,7 @@ impl Signer {
     }
 }
 
-/// Only for a node that says that it signs for this account, as development chains do.
+/// Only for a node that signs for this account itself, as development chains do.
 fn dev_key(client: &Client, number: usize) -> anyhow::Result<EthereumKey> {
     let account = dev_accounts().into_iter().nth(number).context("there are ten development accounts, 0 to 9")?;
     let signs_for: Vec<Address> =
@@ -94,7 +94,7 @@ fn dev_key(client: &Client, number: usize) -> anyhow::Result<EthereumKey> {
 }
 
 impl Paying {
-    /// Signs, submits and waits; a reverted transaction is an error with its reason as far as it can be had.
+    /// Signs, submits and waits. A reverted transaction is an error, with its reason if available.
     pub fn submit<'a>(&self, client: &Client, abi: impl Fn() -> &'a Interface, draft: Draft) -> anyhow::Result<Receipt> {
         let key = self.signer.key(client)?;
         let explain = |error: ClientError| explain_by(error, &abi);
@@ -112,7 +112,8 @@ impl Paying {
     }
 }
 
-/// Receipts carry no reason. Where transactions are not traced the call is asked again; the state has moved on, so this is a hint and not a proof.
+/// Receipts have no revert reason. If the node does not trace transactions, the call is repeated. The state
+/// has changed since, so the result is a hint, not a proof.
 fn asked_again<'a>(client: &Client, key: &EthereumKey, draft: &Draft, abi: &impl Fn() -> &'a Interface) -> String {
     let to = draft.to.to().copied();
     let call = Call { from: Some(key.address()), to, value: draft.value, input: draft.input.clone() };
@@ -122,12 +123,12 @@ fn asked_again<'a>(client: &Client, key: &EthereumKey, draft: &Draft, abi: &impl
     }
 }
 
-/// Gives each kind of failure its exit code and reverts their reason.
+/// Adds the exit code to each kind of failure, and the reason to reverts.
 pub fn explain(error: ClientError, abi: &Interface) -> anyhow::Error {
     explain_by(error, &|| abi)
 }
 
-/// The same; the interface is asked for only when there is something to decode.
+/// Like [`explain`]; loads the interface only if there is something to decode.
 pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> anyhow::Error {
     let exit = match &error {
         ClientError::Unreachable { .. } => Exit::Unreachable,
@@ -157,7 +158,7 @@ pub fn receipt_json(receipt: &Receipt) -> Value {
     })
 }
 
-/// An amount in wei, or with one of the units people use.
+/// Parses an amount in wei, or with a unit.
 fn amount(text: &str) -> Result<U256, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

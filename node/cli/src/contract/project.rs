@@ -1,7 +1,7 @@
-//! A contract's crate: where it lies, how it is built, and so that the same code comes out wherever it lies.
+//! Crate of a contract: its location and its reproducible build.
 //!
-//! What a build depends on is kept away from it: paths, flags and profiles by [`module_build`], as in tests with the harness, and versions are those
-//! of Cargo.lock. What is left is the compiler, which `rust-toolchain.toml` names.
+//! The build is isolated from local paths, flags and profiles by [`module_build`], as in tests with the
+//! harness; versions come from Cargo.lock. What remains is the compiler, which `rust-toolchain.toml` pins.
 
 use anyhow::{Context, bail, ensure};
 use corniche_harness::cargo::{TARGET, module_build, module_of};
@@ -13,24 +13,24 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A package that builds a module.
+/// Package that builds a module.
 #[derive(Debug)]
 pub struct Project {
     pub name: String,
-    /// Of its Cargo.toml.
+    /// Folder of its Cargo.toml.
     pub folder: PathBuf,
-    /// Where Cargo.lock lies.
+    /// Folder of Cargo.lock.
     pub workspace: PathBuf,
     pub target: PathBuf,
     pub features: BTreeSet<String>,
-    /// What cargo knows of it.
+    /// Output of `cargo metadata`.
     metadata: Value,
 }
 
-/// What cargo made of it.
+/// Result of a cargo build.
 pub struct Built {
     pub wasm: Vec<u8>,
-    /// `rustc 1.95.0 (…)`
+    /// For instance `rustc 1.95.0 (…)`.
     pub compiler: String,
 }
 
@@ -66,17 +66,17 @@ impl Project {
         Ok(Self { name: text(package, "name"), folder, workspace, target, features, metadata })
     }
 
-    /// What `cargo metadata` says of it and of what it depends on.
+    /// Output of `cargo metadata` for it and its dependencies.
     pub fn metadata(&self) -> &Value {
         &self.metadata
     }
 
-    /// As the file of a module is called.
+    /// File name of the module, without extension.
     pub fn module_name(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// The ABI that is kept beside its manifest.
+    /// ABI file next to its manifest.
     pub fn abi(&self) -> anyhow::Result<Option<Vec<u8>>> {
         let path = self.folder.join("abi.json");
         if !path.exists() {
@@ -87,7 +87,7 @@ impl Project {
         Ok(Some(json))
     }
 
-    /// Builds the module. What cargo says goes to standard error.
+    /// Builds the module. Cargo's messages go to standard error.
     pub fn build(&self) -> anyhow::Result<Built> {
         let compiler = tool(&self.folder, "rustc", &["-vV"])?;
         let mut cargo = module_build(&self.folder, &self.metadata)?;
@@ -105,7 +105,7 @@ impl Project {
     }
 }
 
-/// Cargo in the folder whose configuration and compiler count.
+/// Cargo in this folder, with its configuration and compiler.
 pub fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder);
@@ -128,7 +128,7 @@ fn metadata(folder: &Path) -> anyhow::Result<Value> {
     serde_json::from_slice(&output.stdout).context("cargo metadata")
 }
 
-/// What a tool of Rust prints in a folder whose compiler counts.
+/// Output of a Rust tool run in a folder, with that folder's compiler.
 fn tool(folder: &Path, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output =
         Command::new(name).args(arguments).current_dir(folder).output().with_context(|| format!("cannot run {name}"))?;

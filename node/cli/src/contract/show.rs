@@ -1,4 +1,4 @@
-//! `corniche contract abi`: an ABI as other tools want it.
+//! `corniche contract abi`: prints an ABI in the formats of other tools.
 
 use super::{Rpc, abi::Interface, export, paying, project::Project};
 use crate::exit;
@@ -77,7 +77,7 @@ impl Show {
         Ok(())
     }
 
-    /// In the author's order.
+    /// In the order of the source.
     fn items(&self) -> anyhow::Result<Vec<Value>> {
         if let Ok(address) = self.of.parse::<Address>() {
             return self.on_chain(address);
@@ -113,12 +113,13 @@ impl Show {
     }
 }
 
-/// Says which items are in one of them only, whatever their order and whatever arguments that nobody decodes are called.
+/// Reports the items that exist in only one of the two. Ignores their order, and the names of arguments that
+/// are not decoded.
 fn differences(kept: &Path, source: &[Value]) -> anyhow::Result<()> {
     let json = fs::read(kept).with_context(|| format!("cannot read {}; --write makes it", kept.display()))?;
     let kept_items = parse(&json, &kept.display().to_string())?;
     let all = |items: &[Value]| -> anyhow::Result<BTreeSet<String>> {
-        // As the same type of item, so that what is left out where it does not matter is no difference.
+        // Converted to the same type, so that omitted optional fields do not count as differences.
         let abi: JsonAbi = serde_json::from_value(items.to_vec().into())?;
         Ok(abi.items().map(|item| serde_json::to_string(&item)).collect::<Result<_, _>>()?)
     };
@@ -129,7 +130,7 @@ fn differences(kept: &Path, source: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The bare array, or an object with it under `abi`; checked, since anybody may have written it.
+/// Parses an array, or an object with the array under `abi`; validates it, because it may come from anyone.
 pub fn parse(json: &[u8], of: &str) -> anyhow::Result<Vec<Value>> {
     let mut value: Value = serde_json::from_slice(json).with_context(|| format!("the ABI of {of} is not JSON"))?;
     let value = value.get_mut("abi").map(Value::take).unwrap_or(value);
@@ -137,13 +138,13 @@ pub fn parse(json: &[u8], of: &str) -> anyhow::Result<Vec<Value>> {
     serde_json::from_value(value).with_context(|| format!("the ABI of {of} is no array"))
 }
 
-/// JSON with an item a line, as `abi.json` is kept.
+/// JSON with one item per line, as in `abi.json`.
 pub fn lines(items: &[Value]) -> String {
     let items: Vec<_> = items.iter().map(|item| format!("  {item}")).collect();
     if items.is_empty() { "[]".into() } else { format!("[\n{}\n]", items.join(",\n")) }
 }
 
-/// my-token as MyToken or myToken; what begins with a digit is no name.
+/// Converts my-token to MyToken or myToken; a name must not start with a digit.
 pub fn camel(name: &str, first_upper: bool) -> String {
     let mut out = String::new();
     let mut upper = first_upper;

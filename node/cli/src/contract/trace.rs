@@ -1,5 +1,5 @@
-//! `corniche contract trace`: a transaction as a tree of calls. The node tells the calls (`callTracer`), the contracts' code tells what they are
-//! called, and the tree is the one that tests with the harness print.
+//! `corniche contract trace`: a transaction as a tree of calls. The calls come from the node (`callTracer`),
+//! the names from the contracts' code. The output is the same tree as in tests with the harness.
 
 use super::{Rpc, abi::Interface, module, paying};
 use crate::exit::{self, Exit, Failed};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::PathBuf};
 
-/// So many contracts of one transaction are looked at, a few at once.
+/// Maximum number of contracts whose code is fetched per transaction, and number of concurrent requests.
 const MOST_CONTRACTS: usize = 256;
 const AT_ONCE: usize = 16;
 
@@ -84,7 +84,7 @@ fn ask(client: &Client, hash: B256, config: Value) -> Result<Value, ClientError>
     client.transport().request(METHOD, json!([hash, {"tracer": "callTracer", "tracerConfig": config}]))
 }
 
-/// Why a transaction failed, by its outermost call; `None` where the node does not say.
+/// Reason why a transaction failed, from its outermost call; `None` if the node does not provide it.
 pub fn reason<'a>(client: &Client, hash: B256, abi: &impl Fn() -> &'a Interface) -> Option<String> {
     let frame: Frame = serde_json::from_value(ask(client, hash, json!({"onlyTopCall": true})).ok()?).ok()?;
     let error = frame.error?;
@@ -94,7 +94,7 @@ pub fn reason<'a>(client: &Client, hash: B256, abi: &impl Fn() -> &'a Interface)
     })
 }
 
-/// What helps: another node, or another hash.
+/// Adds advice: another node, or another hash.
 fn explain(error: ClientError) -> anyhow::Error {
     let told = match &error {
         ClientError::Refused { refusal, .. } if refusal.code == -32601 => {
@@ -112,7 +112,7 @@ fn explain(error: ClientError) -> anyhow::Error {
     Failed::new(Exit::Refused, format!("{error}\n  {told}")).into()
 }
 
-/// Whose code ran, and who was made.
+/// Collects the called and created contracts.
 fn contracts(frame: &TraceFrame, into: &mut BTreeSet<Address>) {
     if !frame.to.is_zero() && into.len() < MOST_CONTRACTS {
         into.insert(frame.to);
@@ -120,7 +120,7 @@ fn contracts(frame: &TraceFrame, into: &mut BTreeSet<Address>) {
     frame.calls.iter().for_each(|call| contracts(call, into));
 }
 
-/// For each address: no contract, or a contract with its ABI and its symbols, if it carries them.
+/// For each address: `None` for no contract, else its embedded ABI and symbols, if any.
 type Carried = (Address, Option<(Option<alloy_json_abi::JsonAbi>, Option<Symbols>)>);
 
 fn carried(client: &Client, addresses: &BTreeSet<Address>) -> anyhow::Result<Vec<Carried>> {
@@ -142,14 +142,14 @@ fn short(address: &Address) -> String {
     Book::default().name(address)
 }
 
-/// A call as geth's `callTracer` writes it.
+/// Call in the format of geth's `callTracer`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Frame {
     #[serde(rename = "type")]
     kind: String,
     from: Address,
-    /// Absent of a creation that failed.
+    /// Missing for a failed creation.
     #[serde(default)]
     to: Option<Address>,
     #[serde(default)]

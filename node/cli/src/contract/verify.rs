@@ -1,7 +1,7 @@
-//! `corniche contract verify`: is what lies at an address what this source makes.
+//! `corniche contract verify`: checks whether the code at an address was built from this source.
 //!
-//! A node keeps an account's code exactly as it was sent, compressed or not. What is compared is the module in it, so how it was packed, and with which
-//! arguments of the constructor it came, makes no difference.
+//! A node stores an account's code exactly as deployed, compressed or not. The comparison uses the module in
+//! it, so packing and constructor arguments make no difference.
 
 use super::{
     Rpc,
@@ -19,12 +19,12 @@ use corniche_vm::wasm::unpack;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// What to do when the code is another.
+/// Advice if the code differs.
 const OTHER_CODE: &str = "to get the same code, build the same source with the same Cargo.lock, profile and compiler \
      (rust-toolchain.toml) by `corniche contract build`, which keeps paths out of the module; give a module that was built \
      in another way as a file";
 
-/// What to do when nothing but custom sections is.
+/// Advice if only custom sections differ.
 const OTHER_CUSTOM: &str =
     "to get the same custom sections, build with the same abi.json, the same `strip` in the profile and the same wasm-opt";
 
@@ -42,21 +42,21 @@ pub struct Verify {
     json: bool,
 }
 
-/// A module that it may be, and how it is made.
+/// Possible module, and how it is built.
 struct Candidate {
     wasm: Vec<u8>,
     made: String,
 }
 
-/// What lies at the address.
+/// Code at the address.
 struct Deployed {
-    /// Of the account's code, as it was sent.
+    /// Hash of the account's code, as deployed.
     code_hash: B256,
-    /// The module in it.
+    /// Module in it.
     wasm: Vec<u8>,
 }
 
-/// What came of it.
+/// Result.
 struct Verdict {
     address: Address,
     deployed: Deployed,
@@ -97,7 +97,7 @@ impl Verify {
         Ok(Deployed { code_hash: keccak256(&code), wasm })
     }
 
-    /// At least one. Whoever deployed it may have had a wasm-opt, or none.
+    /// Returns at least one. The deployer may have used wasm-opt or not.
     fn candidates(&self) -> anyhow::Result<Vec<Candidate>> {
         if !self.path.is_dir() {
             return Ok(vec![Candidate { wasm: module::read(&self.path)?, made: self.path.display().to_string() }]);
@@ -116,7 +116,7 @@ impl Verify {
     }
 }
 
-/// The same, or else the one that is nearest in length.
+/// Equal module, or else the one with the closest length.
 fn closest(candidates: Vec<Candidate>, deployed: &[u8]) -> Candidate {
     let distance = |candidate: &Candidate| (candidate.wasm != deployed, candidate.wasm.len().abs_diff(deployed.len()));
     candidates.into_iter().min_by_key(distance).expect("a path is at least one module")

@@ -1,10 +1,10 @@
-//! How long things took, as people ask for it.
+//! Latency percentiles.
 
 use serde_json::{Value, json};
 
-/// Latencies that occurred.
+/// Measured latencies.
 pub struct Latencies {
-    /// Microseconds, sorted.
+    /// In microseconds, sorted.
     sorted: Vec<u64>,
 }
 
@@ -18,7 +18,7 @@ impl Latencies {
         self.sorted.len()
     }
 
-    /// Milliseconds; the smallest latency that at least this share did not exceed, in tenths of a percent.
+    /// Percentile in milliseconds; `share` is in tenths of a percent.
     pub fn per_mille(&self, share: usize) -> f64 {
         let rank = (self.sorted.len() * share).div_ceil(1000).max(1) - 1;
         self.sorted.get(rank).map_or(0.0, |&latency| latency as f64 / 1e3)

@@ -1,4 +1,4 @@
-//! One line that is written over, every second, for who watches.
+//! Progress line, overwritten every second.
 
 use std::{
     io::{IsTerminal, Write, stderr},
@@ -7,17 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Numbers that a run counts up while it goes on.
+/// Counters of a run in progress.
 #[derive(Default)]
 pub struct Progress {
     pub sent: AtomicUsize,
     pub done: AtomicUsize,
 }
 
-/// The line, while it stands. Nothing is written where nobody would see it change.
+/// Progress line. Written only to a terminal.
 pub struct Line<'a> {
     progress: &'a Progress,
-    /// What is done, such as "executed".
+    /// Name of the counted action, such as "executed".
     word: &'static str,
     started: Instant,
     shown: bool,
@@ -28,11 +28,11 @@ impl<'a> Line<'a> {
         Self { progress, word, started: Instant::now(), shown: stderr().is_terminal() }
     }
 
-    /// Writes it every second until `ended` says so; on a thread of its own.
+    /// Writes the line every second until `ended` returns true; call it on its own thread.
     pub fn show_until(&self, ended: impl Fn() -> bool) {
         let (mut seconds, mut before) = (0, 0);
         while self.shown && !ended() {
-            // Short steps, so that an end is noticed.
+            // Short steps, so that it ends promptly.
             thread::sleep(Duration::from_millis(50));
             if self.started.elapsed() >= Duration::from_secs(seconds + 1) {
                 let done = self.progress.done.load(Ordering::Relaxed);

@@ -1,8 +1,9 @@
-//! Reads: requests that change nothing, sent over and over.
+//! Read requests, repeated for the duration of the run.
 //!
-//! At a rate, a request has its time before the run begins, and its latency counts from then, whether or not a connection was free: a
-//! node that stands still for a second is not spared by a generator that stands still with it ("coordinated omission"). Without
-//! a rate every connection asks again as soon as it was answered, and latency is from request to answer.
+//! With a rate, each request has a scheduled time, and its latency is measured from then, even if no
+//! connection was free. So a node that stalls for a second is not spared by a generator that stalls with it
+//! ("coordinated omission"). Without a rate, every connection sends the next request right after the
+//! response, and the latency is from request to response.
 
 use super::{Report, latency::Latencies, progress::Line, progress::Progress, wire::Connection};
 use crate::processor::process_cpu;
@@ -19,7 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A method, and behind a space its parameters as a JSON array, as `--read` has them.
+/// Encodes a request in the form of `--read`: a method, then optionally a space and the parameters as a JSON
+/// array.
 pub fn request(read: &str) -> anyhow::Result<String> {
     let (method, params) = read.trim().split_once(' ').unwrap_or((read.trim(), "[]"));
     let params: Value = serde_json::from_str(params).with_context(|| format!("the parameters of {method} are no JSON"))?;
@@ -31,14 +33,14 @@ pub fn request(read: &str) -> anyhow::Result<String> {
 pub struct Plan<'a> {
     pub urls: &'a [String],
     pub connections: usize,
-    /// Dealt in turn.
+    /// Used round robin.
     pub requests: &'a [String],
     pub duration: Duration,
     /// Requests per second over all connections.
     pub rate: Option<f64>,
 }
 
-/// Time since the run began.
+/// Time since the start of the run.
 trait Clock {
     fn elapsed(&self) -> Duration;
     fn wait_until(&self, at: Duration);
@@ -54,11 +56,11 @@ impl Clock for Instant {
     }
 }
 
-/// What the connections share.
+/// State shared by the connections.
 struct Run<'a, C> {
     plan: &'a Plan<'a>,
     clock: C,
-    /// The number of the next request.
+    /// Number of the next request.
     next: AtomicUsize,
     progress: Progress,
     failure: Mutex<Option<anyhow::Error>>,
@@ -69,7 +71,7 @@ pub fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let count = plan.connections;
     let mut connections =
         plan.urls.iter().cycle().take(count).map(|url| Connection::new(url)).collect::<Result<Vec<_>, _>>()?;
-    // Connecting is not part of it, nor is what a node finds out once.
+    // Connecting is not measured, nor is one-time work of the node.
     for (connection, request) in connections.iter_mut().zip(plan.requests.iter().cycle()) {
         ask(connection, request)?;
     }
@@ -100,7 +102,7 @@ impl<'a, C: Clock> Run<'a, C> {
         Self { plan, clock, next, progress, failure, ended: AtomicBool::new(false) }
     }
 
-    /// Requests until the time is over; how long each took, in microseconds.
+    /// Sends requests until the time is over; returns the latencies in microseconds.
     fn work(&self, mut ask: impl FnMut(&str) -> anyhow::Result<()>) -> Vec<u64> {
         let mut latencies = Vec::new();
         while !self.ended.load(Ordering::Relaxed) {
@@ -126,7 +128,7 @@ impl<'a, C: Clock> Run<'a, C> {
     }
 }
 
-/// A request that is not answered with a result is a failure of the run: errors are cheap, and would look like speed.
+/// An error response is a failure of the run: errors are cheap, and would look like speed.
 fn ask(connection: &mut Connection, request: &str) -> anyhow::Result<()> {
     #[derive(Deserialize)]
     struct Answer<'a> {
@@ -153,7 +155,7 @@ mod tests {
 
     const OK: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#;
 
-    /// A node with one connection, which answers each request with the next of these.
+    /// Node with one connection that sends these responses in order.
     fn node(answers: Vec<&'static str>) -> (String, thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -186,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Time that passes when somebody waits for it.
+    /// Virtual time that advances only by waiting.
     impl Clock for Cell<Duration> {
         fn elapsed(&self) -> Duration {
             self.get()
@@ -199,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_node_that_stands_still_is_charged_with_all_that_waited() {
-        // Twenty requests are due within a tenth of a second, for all of which the first of them is held.
+        // Twenty requests are due within 0.1 s, during which the first one is delayed.
         let requests = [String::new()];
         let plan = plan(&[], &requests, Some(200.0));
         let run = Run::new(&plan, Cell::new(Duration::ZERO));

@@ -1,7 +1,8 @@
-//! Transfers, and how fast they came to be executed.
+//! Transfers, and the speed of their execution.
 //!
-//! Fresh accounts are funded and every transaction is signed before the clock starts, so that only the network is measured. One thread
-//! reads the blocks, every few milliseconds, whatever the rate. At a rate a transfer has its time before the run begins and counts from then.
+//! New accounts are funded and all transactions are signed before the clock starts, so that only the network
+//! is measured. One thread polls for blocks every few milliseconds, at any rate. With a rate, each transfer
+//! has a scheduled time, and its latency is measured from then.
 
 use super::{Report, latency::Latencies, progress::Line, progress::Progress, wire::Connection};
 use crate::{genesis, keys, processor::process_cpu};
@@ -23,21 +24,21 @@ use std::{
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
-/// How often the watcher looks for the next block.
+/// Interval at which the watcher polls for the next block.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a sender pauses when the node pushes back.
+/// Pause of a sender after a "try again later" response.
 const PUSHED_BACK: Duration = Duration::from_millis(10);
 
 pub struct Plan<'a> {
-    /// Senders are dealt to them; blocks are read from the first.
+    /// Senders are distributed over them; blocks are read from the first.
     pub urls: &'a [String],
     pub count: usize,
     pub senders: usize,
-    /// Transfers in one request.
+    /// Transfers per request.
     pub batch: usize,
     /// Transfers per second over all senders.
     pub rate: Option<f64>,
-    /// How long to wait for what was submitted.
+    /// Timeout for the execution of submitted transfers.
     pub patience: Duration,
     pub key_file: Option<&'a PathBuf>,
 }
@@ -49,10 +50,10 @@ pub fn measure(plan: &Plan) -> anyhow::Result<Report> {
     Run::new(plan, &senders).measure(first, plan.urls, &senders)
 }
 
-/// One account's transfers, signed, in the order of their nonces.
+/// Signed transfers of one account, in nonce order.
 struct Sender {
     hashes: Vec<B256>,
-    /// The call that submits each.
+    /// JSON-RPC call that submits each.
     calls: Vec<String>,
 }
 
@@ -66,7 +67,7 @@ impl Sender {
         Self { hashes, calls }
     }
 
-    /// The request that submits these.
+    /// Request that submits these transfers.
     fn request(&self, range: std::ops::Range<usize>) -> String {
         match &self.calls[range] {
             [one] => one.clone(),
@@ -75,7 +76,7 @@ impl Sender {
     }
 }
 
-/// What a node says to a submission.
+/// Response to a submission.
 #[derive(Deserialize)]
 struct Answer {
     id: Option<usize>,
@@ -83,7 +84,7 @@ struct Answer {
     error: Option<Refusal>,
 }
 
-/// The answers to one request, in whatever order; one alone when the node refuses the request as a whole.
+/// Responses to one request, in any order; a single one if the node refuses the whole request.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answers {
@@ -91,7 +92,7 @@ enum Answers {
     One(Answer),
 }
 
-/// Makes accounts, funds them and signs everything.
+/// Creates accounts, funds them, and signs all transfers.
 fn prepare(client: &Client, plan: &Plan) -> anyhow::Result<Vec<Sender>> {
     let funder = match plan.key_file {
         Some(path) => keys::read_secret(path, EthereumKey::from_hex)?,
@@ -124,7 +125,7 @@ fn transfer(key: &EthereumKey, chain_id: u64, nonce: usize, fees: Fees) -> Bytes
         gas_limit: TRANSFER_GAS,
         max_fee_per_gas: fees.max_fee_per_gas,
         max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
-        // An account of the sender's own: strangers' payments have nothing to do with each other.
+        // A separate recipient per sender, so that transfers of different senders are independent.
         to: key.address().create(0).into(),
         value: U256::from(1),
         ..Default::default()
@@ -157,20 +158,20 @@ fn fund(
     Ok(())
 }
 
-/// What the threads of one run share.
+/// State shared by the threads of one run.
 struct Run {
     started: Instant,
     deadline: Duration,
     batch: usize,
-    /// Pause between two requests of one sender.
+    /// Interval between two requests of one sender.
     pace: Option<Duration>,
     progress: Progress,
     index_of: HashMap<B256, usize>,
-    /// Microseconds after `started` when a transfer was first submitted; 0 before.
+    /// Time of the first submission in microseconds after `started`; 0 before.
     submitted: Vec<AtomicU64>,
-    /// How often a node asked to come back later.
+    /// Number of "try again later" responses.
     pushed_back: AtomicU64,
-    /// The first refusal that ended a sender's run.
+    /// First refusal that ended a sender's run.
     refusal: Mutex<Option<anyhow::Error>>,
     stopped: AtomicBool,
 }
@@ -221,14 +222,14 @@ impl Run {
         Ok(Report { processor, ..report(&submitted, &seen, self.pushed_back.into_inner()) })
     }
 
-    /// Submits one account's transfers in order; what the node has no room for is submitted again.
+    /// Submits one account's transfers in order; repeats those that the node has no room for.
     fn send(&self, connection: &mut Connection, sender: &Sender, submitted: &[AtomicU64]) {
         let mut next = 0;
         let mut request = 0u32;
         while next < submitted.len() && !self.stopped.load(Ordering::Relaxed) {
             let end = submitted.len().min(next + self.batch);
             let text = sender.request(next..end);
-            // When it was due, not when a node that was slow with the one before let it be sent.
+            // The scheduled time, not the time at which a slow node allowed the request.
             let from = match self.pace.map(|pace| pace * request) {
                 Some(due) => {
                     thread::sleep(due.saturating_sub(self.started.elapsed()));
@@ -256,7 +257,7 @@ impl Run {
         }
     }
 
-    /// When each transfer was first seen in a block, in microseconds after the start.
+    /// Time at which each transfer was first seen in a block, in microseconds after the start.
     fn watch(&self, connection: &mut Connection, first_block: u64) -> anyhow::Result<Vec<Option<u64>>> {
         let mut seen = vec![None; self.index_of.len()];
         let mut missing = seen.len();
@@ -279,17 +280,17 @@ impl Run {
     }
 }
 
-/// At least 1: 0 means never.
+/// At least 1, because 0 means never.
 fn microseconds(since: Duration) -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX).max(1)
 }
 
-/// How many of the submissions with these numbers, from the front, the node has now.
+/// Submits transfers; returns how many of them, from the front, the node has now.
 fn submit(connection: &mut Connection, request: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<usize> {
     let answers = serde_json::from_slice(connection.post(request.as_bytes())?).context("the answer makes no sense")?;
     let mut answers = match answers {
         Answers::Many(answers) => answers,
-        // The node refused all of it.
+        // The node refused the whole request.
         Answers::One(Answer { id: None, error }) => vec![Answer { id: Some(numbers.start), error }],
         Answers::One(answer) => vec![answer],
     };
@@ -306,7 +307,7 @@ fn submit(connection: &mut Connection, request: &str, numbers: std::ops::Range<u
     Ok(numbers.len())
 }
 
-/// `None` while there is no block of this number.
+/// `None` while the block does not exist.
 fn block(connection: &mut Connection, number: u64) -> anyhow::Result<Option<Block>> {
     #[derive(Deserialize)]
     struct Found {
@@ -327,7 +328,7 @@ fn asks_to_wait(refusal: &Refusal) -> bool {
     phrases.iter().any(|phrase| refusal.message.contains(phrase))
 }
 
-/// Microseconds after the start: when each was submitted, 0 for never, and when it was seen.
+/// Builds the report from times in microseconds after the start: submission (0: never) and sighting.
 fn report(submitted: &[u64], seen: &[Option<u64>], pushed_back: u64) -> Report {
     let pairs = submitted.iter().zip(seen).filter_map(|(&submitted, seen)| Some((submitted, (*seen)?)));
     let latencies = Latencies::new(pairs.map(|(submitted, seen)| seen.saturating_sub(submitted)).collect());

@@ -1,5 +1,5 @@
-//! One kept connection to a node's RPC, with as little between the caller and the socket as HTTP allows: a request is one
-//! write, its answer usually one read. A client library costs several times that, on the processors that are to be measured.
+//! Keep-alive connection to a node's RPC with minimal HTTP overhead: a request is one write, a response
+//! usually one read. A client library costs several times as much, on the measured processors.
 
 use anyhow::{Context, bail, ensure};
 use std::{
@@ -8,16 +8,16 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for a node to take or give a byte.
+/// Timeout of reads and writes.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longest head of an answer, and longest answer.
+/// Maximum size of a response's head, and of a response.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// A connection that is made again when the node has closed it.
+/// Connection that reconnects if the node has closed it.
 pub struct Connection {
     address: SocketAddr,
-    /// The request up to the length of its body.
+    /// Head of the request up to the value of Content-Length.
     head: String,
     stream: Option<TcpStream>,
     request: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// `url` is `http://HOST:PORT[/PATH]`; nothing is sent yet.
+    /// `url` is `http://HOST:PORT[/PATH]`; does not connect yet.
     pub fn new(url: &str) -> anyhow::Result<Self> {
         let rest = url.strip_prefix("http://").with_context(|| format!("{url} does not begin with http://"))?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -37,8 +37,8 @@ impl Connection {
         Ok(Self { address, head, stream: None, request: Vec::new(), answer: Vec::new() })
     }
 
-    /// Posts `body` and returns the body of the answer. A request that found the connection closed is sent once more: it may
-    /// then arrive twice.
+    /// Posts `body` and returns the body of the response. A request on a connection that was closed is sent
+    /// once more, so it may arrive twice.
     pub fn post(&mut self, body: &[u8]) -> anyhow::Result<&[u8]> {
         self.request.clear();
         write!(self.request, "{}{}\r\n\r\n", self.head, body.len())?;
@@ -52,9 +52,9 @@ impl Connection {
         Ok(&self.answer[start..])
     }
 
-    /// Sends the request and reads one answer; returns where its body begins.
+    /// Sends the request and reads one response; returns the offset of its body.
     fn exchange(&mut self) -> anyhow::Result<usize> {
-        // Until the answer is whole the connection is not in a state to be used again.
+        // The connection must not be reused before the whole response is read.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => connect(self.address)?,
@@ -93,11 +93,11 @@ fn was_closed(error: &anyhow::Error) -> bool {
     )
 }
 
-/// Where an answer's body begins, how long it is, and whether the node closes the connection after it.
+/// Offset and length of a response's body, and whether the node closes the connection after it.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     body: usize,
-    /// None: it comes in chunks, each with its length before it.
+    /// `None`: chunked, each chunk with its length in front.
     length: Option<usize>,
     closes: bool,
 }
@@ -135,7 +135,8 @@ fn parse_head(head: &str, body: usize) -> anyhow::Result<Head> {
     }
 }
 
-/// Takes what stands between chunks out of the answer, from `body` on, until the last of them; returns where the body ends.
+/// Removes the chunk framing from the response, from offset `body` on, until the last chunk; returns the end
+/// of the body.
 fn join_chunks(stream: &mut impl Read, answer: &mut Vec<u8>, body: usize) -> anyhow::Result<usize> {
     let mut end = body;
     loop {
@@ -148,7 +149,7 @@ fn join_chunks(stream: &mut impl Read, answer: &mut Vec<u8>, body: usize) -> any
         let size = std::str::from_utf8(&answer[end..end + line])?.split(';').next().unwrap_or_default().trim();
         let size = usize::from_str_radix(size, 16).context("a chunk's length is not a number")?;
         ensure!(size <= MAX_ANSWER_BYTES - (end - body), "an answer of too great a length");
-        // Its line, the chunk, and the end of line behind it.
+        // Its length line, the chunk, and the line end after it.
         let whole = end + line + 2 + size + 2;
         while answer.len() < whole {
             read_some(stream, answer)?;
@@ -163,7 +164,7 @@ fn join_chunks(stream: &mut impl Read, answer: &mut Vec<u8>, body: usize) -> any
     }
 }
 
-/// Reads what is there, at least a byte.
+/// Reads available bytes, at least one.
 fn read_some(stream: &mut impl Read, answer: &mut Vec<u8>) -> anyhow::Result<()> {
     let start = answer.len();
     answer.resize(start + (4 << 10).max(start.min(64 << 10)), 0);
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
     use std::{io::BufRead, io::BufReader, net::TcpListener, thread};
 
-    /// Answers requests with their own bodies, each connection so many times, and then closes it.
+    /// Server that echoes requests' bodies, a fixed number of times per connection, and then closes it.
     fn echo(times_each: usize, connections: usize) -> (String, thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -239,7 +240,7 @@ mod tests {
         assert!(connection.post(b"nobody").is_err());
     }
 
-    /// A stream that gives a byte at a time.
+    /// Stream that returns one byte at a time.
     struct Drops<'a>(&'a [u8]);
 
     impl Read for Drops<'_> {

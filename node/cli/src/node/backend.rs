@@ -1,4 +1,4 @@
-//! What the RPC server reads: the store, the state and the copy of the pool.
+//! Data source of the RPC server: store, state and the copy of the pool.
 
 use super::{development::Told, peers, shared::Shared};
 use corniche_admission::Refusal;
@@ -23,24 +23,24 @@ use std::{
 };
 use tokio::sync::{broadcast, watch};
 
-/// A running node, seen from its RPC server.
+/// Running node, as seen by its RPC server.
 pub struct NodeBackend {
     pub genesis: Arc<Genesis>,
     pub genesis_header: Header,
     pub view: Arc<Views>,
     pub shared: Arc<Shared>,
     pub network: Option<NetworkHandle>,
-    /// Who it is among peers, with a network or without.
+    /// Identity among peers, with or without a network.
     pub identity: Option<PeerKey>,
     pub vm: Vm,
     pub starting: Height,
-    /// What the node calls itself.
+    /// Response to `web3_clientVersion`.
     pub version: String,
-    /// Of a development chain.
+    /// Only on a development chain.
     pub dev: Option<Told>,
 }
 
-/// What is read of a chain that is open.
+/// Readers of an open chain.
 pub struct View {
     pub reader: Reader,
     pub state: State,
@@ -48,13 +48,13 @@ pub struct View {
     pub dag: Dag,
 }
 
-/// What a node calls itself where nobody named it otherwise.
+/// Default client version.
 pub fn own_version() -> String {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     format!("corniche/v{}/{os}-{arch}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The view there is now: a development chain that goes back to an earlier block is opened anew.
+/// Current view: a development chain that reverts is opened again.
 pub struct Views(RwLock<Arc<View>>);
 
 impl Views {
@@ -69,22 +69,22 @@ impl Views {
     pub fn replace(&self, view: View) {
         let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *now, Arc::new(view));
-        // Readers need not wait while the thread of its trace ends.
+        // Dropped after the lock, so that readers do not wait for the end of its trace thread.
         drop(now);
         drop(before);
     }
 }
 
-/// Where `corniche_getDag` reads.
+/// Source of `corniche_getDag`.
 pub enum Dag {
     FullNode,
-    /// A validator that was told to keep no trace, or cannot.
+    /// Validator without a trace, by configuration or after an error.
     NotTraced,
     Traced(Trace),
 }
 
 impl Dag {
-    /// `None`: nothing is traced.
+    /// `None` if there is no trace.
     pub fn traced(&self) -> Option<&Trace> {
         self.trace().ok()
     }
@@ -168,7 +168,7 @@ impl Backend for NodeBackend {
     fn submit(&self, raw: Bytes) -> BoxFuture<'static, Result<B256, RpcError>> {
         let (shared, chain_id) = (self.shared.clone(), self.genesis.chain_id);
         Box::pin(async move {
-            // A signature check costs 35 µs: less than handing it to another thread and back.
+            // Verifying a signature takes 35 µs, less than passing it to another thread and back.
             let check = || {
                 corniche_admission::check_once(raw.clone(), chain_id, |hash| shared.mirror.transaction(hash)).map_err(
                     |refusal| {
@@ -225,7 +225,7 @@ impl Backend for NodeBackend {
 
     fn syncing(&self) -> Option<SyncProgress> {
         let (current, highest) = (self.head(), Height(self.shared.target.load(Ordering::Relaxed)));
-        // A block or two behind the newest certificate is how a full node lives.
+        // A full node is usually one or two blocks behind the newest certificate.
         (highest.0 > current.0 + 8).then_some(SyncProgress { starting: self.starting, current, highest })
     }
 
@@ -297,7 +297,7 @@ impl Backend for NodeBackend {
     }
 }
 
-/// Admission's refusal as clients get it: geth's code for every transaction it does not take, and its words.
+/// Admission's refusal as an RPC error: geth's code for refused transactions, and geth's text.
 pub fn refusal_error(refusal: Refusal) -> RpcError {
     RpcError::new(ErrorCode::Refused, refusal.to_string())
 }

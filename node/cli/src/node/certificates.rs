@@ -1,5 +1,5 @@
-//! Certificates from peers, each checked once. A check costs a pairing, about 1 ms, so it is made on the threads that verify, and
-//! not for what is known already.
+//! Certificates from peers, each verified once. Verification costs a pairing, about 1 ms, so it runs on the
+//! verifying threads and only for unknown certificates.
 
 use corniche_pipeline::{CertificateVerifier, VerifiedCertificate};
 use corniche_types::{B256, Certificate, Height};
@@ -8,13 +8,13 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Verified certificates that are kept. Peers announce the same few newest ones.
+/// Maximum number of cached certificates. Peers announce the same few newest ones.
 const MAX_KNOWN: usize = 64;
 
-/// See the module documentation.
+/// Verifier with a cache.
 pub struct Certificates {
     verifier: CertificateVerifier,
-    /// By height and header hash: two certificates of one header are as good as each other.
+    /// By height and header hash: any valid certificate of a header is sufficient.
     known: Mutex<BTreeMap<(Height, B256), VerifiedCertificate>>,
 }
 
@@ -23,7 +23,7 @@ impl Certificates {
         Self { verifier, known: Mutex::default() }
     }
 
-    /// Checks a certificate from a peer. `None` for one at or below `certified`, which says nothing new and is not looked at.
+    /// Verifies a peer's certificate. `None` for one at or below `certified`, which is ignored.
     pub fn check(&self, certificate: Certificate, certified: Height) -> Result<Option<VerifiedCertificate>, &'static str> {
         if certificate.height <= certified {
             return Ok(None);
@@ -57,7 +57,7 @@ mod tests {
         atomic::{AtomicUsize, Ordering},
     };
 
-    /// Signatures of ones verify; counts what is looked at.
+    /// Signatures of ones are valid; counts verifications.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(looked_at(), 0);
         let first = check(6, 7, 1, 5).unwrap().unwrap();
         assert_eq!(looked_at(), 1);
-        // Another signature of the same header, a bad one, brings the good one.
+        // A bad signature for the same header returns the cached good certificate.
         assert_eq!([check(6, 7, 1, 5), check(6, 7, 0, 5)], [(); 2].map(|()| Ok(Some(first.clone()))));
         assert_eq!(looked_at(), 1);
         assert!(check(6, 8, 0, 5).is_err() && check(6, 8, 0, 5).is_err(), "another header, and it is not remembered");

@@ -1,4 +1,5 @@
-//! A chain as its data directory has it, made ready to run: store, state, virtual machine, engine and pipeline.
+//! Opens a chain from its data directory and prepares it to run: store, state, virtual machine, engine and
+//! pipeline.
 
 use super::{
     NodeConfig,
@@ -27,28 +28,28 @@ use std::{
     sync::Arc,
 };
 
-/// More are not started: instances of contracts take address space for each.
+/// Upper limit: each thread reserves address space for contract instances.
 const MAX_EXECUTION_THREADS: usize = 16;
 
-/// Blocks between two checkpoints, and from the last one to the head, of a node that keeps old states on disk: those that are not there yet have
-/// to be in memory, which holds several times as many.
+/// Checkpoint interval in blocks, and lag behind the head, for a node that keeps old states on disk. States
+/// that are not on disk yet must be in memory, which holds several times as many.
 const HISTORY_STEP: u64 = 32;
 
-/// Whose chain it is and where it lies.
+/// Configuration, keys and location of a chain.
 pub struct Site {
     pub config: NodeConfig,
     pub genesis: Arc<Genesis>,
-    /// A validator's keys, and its place in the genesis; `None`: a full node.
+    /// Keys of a validator, and its index in the genesis; `None`: a full node.
     pub keys: Option<ValidatorKeys>,
     pub own: Option<ValidatorIndex>,
     pub data: PathBuf,
-    /// A development chain, which is told more than transactions.
+    /// True for a development chain, which accepts further commands.
     pub dev: bool,
-    /// The data directory goes with the process, so nothing has to wait for the disk.
+    /// True if the data directory is deleted with the process, so that nothing has to wait for the disk.
     pub temporary: bool,
 }
 
-/// Taken up where it ended.
+/// Opened chain, ready to continue.
 pub struct Chain {
     pub store: Store,
     pub state: State,
@@ -62,7 +63,7 @@ pub struct Chain {
     pub height: Height,
     pub certified: Height,
     pub resume: Resume,
-    /// Of the next block, were it made now.
+    /// Base fee of the next block if it were made now.
     pub base_fee: u64,
 }
 
@@ -78,9 +79,9 @@ impl Site {
         Ok(Self { config, genesis: Arc::new(genesis), keys, own, data, dev, temporary: false })
     }
 
-    /// What the store of this chain is opened with.
+    /// Store options of this chain.
     pub fn options(&self) -> Options {
-        // Only a validator's engine has something to tell.
+        // Only a validator has an engine to trace.
         let trace_bytes = if self.own.is_some() { self.config.limits.trace_mib.saturating_mul(1 << 20) } else { 0 };
         let (default, history) = (Options::default(), self.config.state.history);
         Options {
@@ -98,7 +99,7 @@ impl Site {
         self.config.state.history != History::Off
     }
 
-    /// Opens it; with the virtual machine of an earlier opening, or one of its own.
+    /// Opens the chain, with an existing virtual machine or a new one.
     pub fn open(&self, rebuild: bool, vm: Option<Vm>) -> anyhow::Result<Chain> {
         let (store, recovered) = Store::open(&self.data, &self.genesis, Options { rebuild, ..self.options() })?;
         if let Some(keys) = &self.keys {
@@ -108,7 +109,7 @@ impl Site {
         self.ready(store, recovered, vm, DevStart::default())
     }
 
-    /// Makes what was found ready to run; a development chain begins as `dev` says.
+    /// Prepares the opened store to run; `dev` has the settings of a development chain.
     pub fn ready(&self, store: Store, recovered: Recovered, vm: Option<Vm>, dev: DevStart) -> anyhow::Result<Chain> {
         let (genesis, limits) = (&self.genesis, &self.config.limits);
         let reader = store.reader();
@@ -144,7 +145,7 @@ impl Site {
         let (runner, sealer) = stage.split();
         let tree = sealer.tree();
         let runner = if limits.speculation { runner.speculating(SpeculationLimits::default()) } else { runner };
-        // The execution thread is one already.
+        // The execution thread is one of them.
         let threads: Arc<dyn Pool> = if threads > 1 { Arc::new(Threads::start(threads)?) } else { Arc::new(Alone) };
         let runner = runner.on(threads.clone()).obeying_words(self.dev);
         let resume = recovered.resume.clone();
@@ -178,7 +179,7 @@ impl Site {
 }
 
 impl Chain {
-    /// What RPC reads of it.
+    /// View for RPC.
     pub fn view(&self, is_validator: bool) -> View {
         let dag = match (is_validator, self.trace()) {
             (false, _) => Dag::FullNode,
@@ -193,7 +194,11 @@ impl Chain {
     }
 }
 
-/// Tells the operator what was found; an error when the node must not go on.
+/// Logs what was recovered.
+///
+/// # Errors
+///
+/// The node must not continue.
 fn report(recovered: &Recovered) -> anyhow::Result<()> {
     if recovered.safety_lost {
         tracing::warn!("the safety log is gone: this validator asks a quorum what it signed before it votes");
@@ -216,7 +221,7 @@ fn vm_config(genesis: &Genesis, executors: usize) -> VmConfig {
     VmConfig { executors, rules, table_secret: u64::from_le_bytes([a, b, c, d, e, f, g, h]), ..VmConfig::default() }
 }
 
-/// Which validator of the genesis the keys belong to.
+/// Index of the validator with these keys.
 fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<Option<ValidatorIndex>> {
     let Some(keys) = keys else { return Ok(None) };
     let index = keys.index_in(genesis)?;
@@ -224,7 +229,7 @@ fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<
     Ok(Some(index))
 }
 
-/// A data directory belongs to one validator: on another's, it would not find what it signed itself.
+/// A data directory belongs to one validator: in another's directory it would not find its own signatures.
 fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
     let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
     match std::fs::read_to_string(&path) {
@@ -241,7 +246,7 @@ fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
     }
 }
 
-/// Where execution and certification continue.
+/// Point where execution and certification continue.
 struct Start {
     height: Height,
     head: Header,
@@ -269,7 +274,7 @@ impl Start {
             .filter_map(|number| reader.header(Height(number)).map(|header| (Height(number), header_hash(&header))))
             .collect();
         let hashes = certified::unwritten(height.0).map(|number| header_hash(&header_at(reader, Height(number)))).collect();
-        // As many as a rotation has, which are thousands where blocks come fast.
+        // All headers of a rotation, which may be thousands on a fast chain.
         let down = (1..=height.0).rev().map_while(|number| reader.header(Height(number)));
         Self { height, head, gas_in_second, hashes, uncertified, rotation: Rotation::of_chain(down) }
     }
@@ -279,7 +284,7 @@ pub fn header_at(reader: &Reader, height: Height) -> Header {
     reader.header(height).expect("invariant: every height up to the head is stored")
 }
 
-/// Compiled contracts in the data directory.
+/// Cache of compiled contracts in the data directory.
 struct CodeOnDisk(CodeCache);
 
 impl ModuleCache for CodeOnDisk {
@@ -311,7 +316,7 @@ mod tests {
             assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
         }
         claim(directory.path(), &owner).unwrap();
-        // What is not text at all is nobody's.
+        // Content that is not text matches no validator.
         std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();
         assert!(claim(directory.path(), &owner).unwrap_err().to_string().starts_with("cannot read "));
     }

@@ -1,5 +1,6 @@
-//! The threads of a node. One runs the pipeline; around it one executes, one hashes what was executed, one writes to disk,
-//! and a few check what peers and users send. Queues between them are bounded, or bounded by what the pipeline asked for.
+//! Threads of a node. One runs the pipeline; others execute blocks, hash executed blocks, and write to disk;
+//! a few verify messages from peers and users. The queues between them are bounded, directly or by the number
+//! of the pipeline's requests.
 //!
 //! ```text
 //! network ─▶ verify ×n ─▶ inbox ─▶ PIPELINE ─▶ execute ─▶ seal ─▶ (inbox)
@@ -30,20 +31,22 @@ use std::{
     time::Duration,
 };
 
-/// Jobs waiting for the disk. A full queue stops the pipeline until the disk has caught up, which waits for nobody.
+/// Capacity of the writer's queue. When it is full, the pipeline waits for the disk, which depends on nothing
+/// else.
 const WRITES_WAITING: usize = 16_384;
 
-/// Blocks that were run and wait to be hashed. When the hashing thread is that far behind, execution waits for it.
+/// Capacity of the queue of executed blocks that wait for hashing. When it is full, execution waits.
 const SEALS_WAITING: usize = 4;
 
-// The block that is run next writes the hash of the header that far below it; the one being sealed has none yet, nor have those that wait.
+// Executing a block writes the hash of the header that far below it; the block being sealed and those in the
+// queue have no hash yet.
 const _: () = assert!(SEALS_WAITING + 2 <= AHEAD_OF_CERTIFICATION as usize);
 
-/// Stack of a thread that runs no contract.
+/// Stack size of threads that run no contracts.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Starts the pipeline, execution, sealing and writer threads, and waits until what came back to the pool can be asked for. They end when
-/// the inbox is closed.
+/// Starts the pipeline, execution, sealing and writer threads, and waits until the transactions restored to
+/// the pool are visible. The threads end when the inbox is closed.
 pub fn spawn(
     (mut pipeline, mut journal): (Pipeline, Journal),
     (runner, sealer): (Runner, Sealer),
@@ -83,12 +86,12 @@ pub fn spawn(
         ),
         spawn("writer", STACK_BYTES, Box::new(move || guarded(&writer, "writer", || run_writer(store, &writes_in, &writer)))),
     ];
-    // An error when the thread is past its beginning, or is gone.
+    // An error means that the thread has passed its start, or has ended.
     let _: Result<(), _> = has_begun.recv();
     spawned
 }
 
-/// A broken invariant of our own stops the node and names the invariant (design §7).
+/// A broken invariant of our own stops the node, with the invariant in the message (design §7).
 fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     if let Err(panic) = result {
@@ -99,7 +102,7 @@ fn guarded(shared: &Shared, name: &str, body: impl FnOnce()) {
 
 // ---- the pipeline ------------------------------------------------------------------------------------------------------
 
-/// Where the pipeline's outputs go.
+/// Receivers of the pipeline's outputs.
 struct Ports {
     tasks: mpsc::Sender<Task>,
     writes: mpsc::SyncSender<Write>,
@@ -115,7 +118,7 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports, b
         while let Some(output) = pipeline.poll() {
             match &output {
                 Output::Append(block) => appending.push(block.clone()),
-                // On disk before the user is answered.
+                // On disk before the user gets the response.
                 Output::Pending { transaction, from_user: true } => journal.add(transaction),
                 Output::Dropped { hash, .. } => journal.gone(hash),
                 _ => {}
@@ -139,13 +142,13 @@ fn run_pipeline(pipeline: &mut Pipeline, journal: &mut Journal, ports: &Ports, b
             });
         }
         ports.shared.target.store(pipeline.target().0, Ordering::Relaxed);
-        // Before who said it is answered.
+        // Set before the command's sender gets its response.
         ports.shared.say_base_fee(pipeline.said_base_fee());
     }
 }
 
-/// Executed, and not yet known to be durable. The copy of the pool drops their transactions on this thread, where they also
-/// enter it, so that none can come back in between.
+/// Executed blocks that are not known to be durable yet. Their transactions leave the copy of the pool on
+/// this thread, which also adds transactions, so that none can return in between.
 #[derive(Default)]
 struct Appending(VecDeque<Arc<CommittedBlock>>);
 
@@ -154,7 +157,7 @@ impl Appending {
         self.0.push_back(block);
     }
 
-    /// Everything up to `height` is on disk: whoever asks for these transactions now finds them in their blocks.
+    /// Everything up to `height` is on disk: these transactions are now found in their blocks.
     fn durable(&mut self, height: Height, mut executed: impl FnMut(Vec<B256>)) {
         while let Some(block) = self.0.pop_front_if(|block| block.block.height() <= height) {
             executed(block.receipts.iter().map(|receipt| receipt.transaction_hash).collect());
@@ -196,11 +199,12 @@ impl Ports {
             Output::AppendProgress(resume) => self.write(Write::Progress(resume)),
             Output::Execute(plan) => {
                 shared.mirror.ordered(plan.block.ordered.iter().map(|transaction| keccak256(&transaction.raw)));
-                // The thread is gone only when the node is stopping.
+                // The thread ends only when the node is stopping.
                 let _ = self.tasks.send(Task::Run(plan));
             }
             Output::Available { author, transactions } => {
-                // Counted up here and down where it is taken, so a count that is too high passes over too much, never too little.
+                // Incremented here and decremented by the receiver. A count that is too high skips too many
+                // proposals, never too few.
                 if shared.early.load(Ordering::Relaxed) < EARLY_WAITING {
                     shared.early.fetch_add(1, Ordering::Relaxed);
                     let _ = self.tasks.send(Task::Early { author, transactions });
@@ -214,7 +218,7 @@ impl Ports {
             Output::Dropped { hash, status } => shared.mirror.gone(hash, status_word(status), clock::now()),
             Output::Accuse { validator, offence, evidence } => {
                 count(&shared.counters.accusations, 1);
-                // Whoever breaks the rules once can do so at any rate.
+                // A peer that violates the protocol may do so at any rate, so each offence is logged once.
                 if !shared.is_first_accusation(validator, offence) {
                     return;
                 }
@@ -237,7 +241,7 @@ impl Ports {
     }
 
     fn write(&self, write: Write) {
-        // The thread is gone only when the node is stopping.
+        // The thread ends only when the node is stopping.
         let _ = self.writes.send(write);
     }
 
@@ -247,7 +251,7 @@ impl Ports {
             PeerMessage::CertificateShare(_) | PeerMessage::Certificate(_) => Channel::Votes,
             PeerMessage::Engine(_) | PeerMessage::Transactions(_) => Channel::Bulk,
         };
-        // A full queue drops; whoever lacks something asks for it.
+        // A full queue drops messages; peers request what they miss.
         let _ = network.send(PeerKey(to.into()), channel, message.encode());
     }
 
@@ -298,7 +302,8 @@ mod tests {
         Arc::new(block)
     }
 
-    /// In between a transaction would be in neither, and whoever asks for it would be told that it does not exist.
+    /// Otherwise a transaction would be in neither for a moment, and clients would be told that it does not
+    /// exist.
     #[test]
     fn the_pools_copy_keeps_transactions_until_their_block_is_durable() {
         let pool = Mirror::default();

@@ -1,8 +1,9 @@
-//! The chain of `corniche dev` while it runs: what it is told beside transactions, and how it goes back to an earlier block.
+//! Runs the chain of `corniche dev`: development commands, and reverts to earlier blocks.
 //!
-//! Going back is a restart: the threads end, state, tree and store undo the blocks above (which costs what these blocks cost, however long
-//! the chain is), and threads begin on what is left. Nothing else in the node knows of blocks that are taken back. The engine does not go
-//! back: it has its records, and resumes where it was. So nothing may be under way when the threads end, or it would deliver that afterwards.
+//! A revert is a restart: the threads end, state, tree and store undo the reverted blocks, and new threads
+//! start. The cost depends on the reverted blocks, not on the length of the chain. Nothing else in the node
+//! knows of reverts. The engine does not revert: it has its records, and resumes where it was. So no block
+//! may be in progress when the threads end, or the engine would deliver it afterwards.
 
 use super::{
     backend::Views,
@@ -36,22 +37,22 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// Most snapshots kept; older ones are forgotten.
+/// Maximum number of snapshots; the oldest are dropped.
 const MOST_SNAPSHOTS: usize = 10_000;
 
-/// Most bytes of waiting transactions that they hold together; the newest one holds its own in any case.
+/// Maximum bytes of pooled transactions in all snapshots; the newest snapshot is always complete.
 const MOST_POOLED_BYTES: usize = 64 << 20;
 
-/// A chain and its threads.
+/// Chain and its threads.
 pub struct Running {
     site: Site,
     shared: Arc<Shared>,
     view: Arc<Views>,
     vm: Vm,
     automine: AtomicBool,
-    /// Seconds that the clock was set ahead by, all together.
+    /// Total number of seconds by which the clock was set ahead.
     skipped: AtomicU64,
-    /// Names this run of the process, with how often the chain began again.
+    /// Id of this process; hashed with the number of resets, it identifies the chain.
     started: B256,
     begun: AtomicU64,
     inner: Mutex<Inner>,
@@ -61,13 +62,14 @@ struct Inner {
     threads: Vec<JoinHandle<()>>,
     snapshots: Snapshots,
     interval_ms: u64,
-    /// An engine may have to deliver again what it had ordered before the process ended; what was ordered since, comes after that.
+    /// False while the engine may deliver again what it had ordered before the process ended; newer orders
+    /// come after that.
     has_caught_up: bool,
-    /// The threads ended for good.
+    /// True once the threads have ended permanently.
     over: bool,
 }
 
-/// A chain as it was.
+/// State of a chain at a snapshot.
 struct Snapshot {
     name: u64,
     skipped: u64,
@@ -82,14 +84,14 @@ impl Snapshot {
 
 #[derive(Default)]
 struct Snapshots {
-    /// By name.
+    /// Sorted by name.
     kept: VecDeque<Snapshot>,
     bytes: usize,
     newest: u64,
 }
 
 impl Snapshots {
-    /// Names it; older ones make room.
+    /// Adds a snapshot and returns its name; drops old ones beyond the limits.
     fn keep(&mut self, still: Still, skipped: u64) -> u64 {
         self.newest += 1;
         let snapshot = Snapshot { name: self.newest, skipped, still };
@@ -106,7 +108,7 @@ impl Snapshots {
         self.kept.binary_search_by_key(&name, |snapshot| snapshot.name).ok()
     }
 
-    /// Uses up the one at a place and all later ones.
+    /// Removes the snapshot at an index and all later ones; returns the first.
     fn take(&mut self, place: usize) -> Option<Snapshot> {
         self.bytes -= self.kept.range(place..).map(Snapshot::bytes).sum::<usize>();
         self.kept.drain(place..).next()
@@ -129,7 +131,7 @@ impl Running {
 
     /// Ends the threads.
     pub async fn stop(&self) {
-        // Before the lock, which whoever waits for an answer may hold.
+        // Before taking the lock, which may be held by a command that waits for the threads.
         self.shared.dismiss();
         let mut inner = self.inner.lock().await;
         inner.over = true;
@@ -139,17 +141,17 @@ impl Running {
     fn end_threads(&self, inner: &mut Inner) {
         self.shared.dismiss();
         for thread in inner.threads.drain(..) {
-            // A thread that panicked has told why through `halted`.
+            // A thread that panicked has reported it through `halted`.
             let _ = thread.join();
         }
     }
 
-    /// Waits until the pipeline has done it.
+    /// Sends a command to the pipeline and waits until it is done.
     async fn order(&self, order: Order) -> Result<u64, RpcError> {
         self.tell(order).await.map(|_| 0)
     }
 
-    /// The same with the hash of what came of it.
+    /// Like `order`; returns the hash in the response.
     async fn tell(&self, order: Order) -> Result<B256, RpcError> {
         match self.shared.order(order).await {
             Ok(answer) => answer,
@@ -157,18 +159,18 @@ impl Running {
         }
     }
 
-    /// Waits until nothing is under way: with automine, until everything that can be in a block is in one.
+    /// Waits until no block is in progress: with automine, until all executable transactions are in blocks.
     async fn quiet(&self) -> Result<Still, RpcError> {
         self.order(Order::Quiet).await?;
         let said = self.shared.quiet.lock().ok().and_then(|mut quiet| quiet.take());
         said.ok_or_else(|| RpcError::internal("a quiet chain did not say what time it is"))
     }
 
-    /// 1 when something left the pool.
+    /// Returns 1 if a transaction left the pool.
     async fn drop_waiting(&self, which: Dropped) -> Result<u64, RpcError> {
         let mut gone = self.tell(Order::Drop(which)).await?;
         if gone.is_zero() {
-            // What is being ordered comes into a block, or it waits again.
+            // A transaction being ordered gets into a block, or returns to the pool.
             self.quiet().await?;
             gone = self.tell(Order::Drop(which)).await?;
         }
@@ -180,11 +182,11 @@ impl Running {
         Ok(inner.snapshots.keep(still, self.skipped.load(Ordering::Relaxed)))
     }
 
-    /// 1 when there was such a snapshot. It is used up, and so are later ones.
+    /// Returns 1 if the snapshot existed. It is consumed, with all later ones.
     async fn revert(&self, inner: &mut Inner, name: u64) -> Result<u64, RpcError> {
         let Some(place) = inner.snapshots.place(name) else { return Ok(0) };
         if let Err(error) = self.hold_still(inner.has_caught_up).await {
-            // Nothing happened: blocks are made as before. An error says again what the first one said.
+            // Nothing happened: restore the mining settings. Errors here repeat the first one.
             let _ = self.order(Order::Automine(self.automine.load(Ordering::Relaxed))).await;
             let _ = self.order(Order::Interval { ms: inner.interval_ms }).await;
             return Err(error);
@@ -196,7 +198,7 @@ impl Running {
         gone.map(|()| 1).map_err(|error| self.fail(inner, &format!("the chain could not go back to block {to}: {error:#}")))
     }
 
-    /// The node ends: nobody knows which chain it has.
+    /// Stops the node: the state of its chain is unknown.
     fn fail(&self, inner: &mut Inner, reason: &str) -> RpcError {
         inner.over = true;
         self.shared.halt(reason.into());
@@ -204,7 +206,7 @@ impl Running {
         RpcError::internal(reason)
     }
 
-    /// Nothing is under way, and nothing will be.
+    /// Waits until no block is in progress, and prevents new ones.
     async fn hold_still(&self, has_caught_up: bool) -> Result<(), RpcError> {
         self.order(Order::Interval { ms: 0 }).await?;
         self.order(Order::Automine(false)).await?;
@@ -253,7 +255,7 @@ impl Running {
         Ok(())
     }
 
-    /// Back to the genesis: in a new data directory, for nothing of the old one is needed.
+    /// Resets to the genesis, in a new data directory: nothing of the old one is needed.
     async fn reset(&self, inner: &mut Inner) -> Result<u64, RpcError> {
         inner.snapshots.clear();
         let begun = tokio::task::block_in_place(|| self.begin_again(inner));
@@ -278,7 +280,7 @@ impl Running {
         Ok(())
     }
 
-    /// Starts threads on a chain that went back.
+    /// Starts threads on a chain after a revert.
     fn begin(&self, inner: &mut Inner, chain: Chain, pool: Vec<Bytes>, reverted: Reverted) {
         self.shared.start_over();
         self.shared.starts_at(chain.height, chain.certified, chain.base_fee, chain.resume.clone());
@@ -289,7 +291,7 @@ impl Running {
     }
 
     async fn obey(&self, order: DevOrder) -> Result<u64, RpcError> {
-        // One after the other: what is waited for must not be taken back meanwhile.
+        // One at a time: a revert must not undo blocks for which another command waits.
         let mut inner = self.inner.lock().await;
         if inner.over {
             return Err(Reason::NotAccepting.with("the node is stopping"));
@@ -336,7 +338,7 @@ impl Running {
     }
 }
 
-/// A development chain, as its RPC server tells it what to do.
+/// Interface of a development chain for its RPC server.
 pub struct Told(pub Arc<Running>);
 
 impl DevChain for Told {
@@ -362,7 +364,7 @@ impl DevChain for Told {
 
     fn order(&self, order: DevOrder) -> BoxFuture<'static, Result<u64, RpcError>> {
         let running = self.0.clone();
-        // Whoever asked may go away meanwhile; what was begun is ended all the same.
+        // A client may disconnect meanwhile; the command is completed anyway.
         Box::pin(async move {
             let obeying = tokio::spawn(async move { running.obey(order).await });
             obeying.await.unwrap_or_else(|error| Err(RpcError::internal(format!("the order was not obeyed: {error}"))))
@@ -379,7 +381,7 @@ fn word(change: AccountChange) -> Word {
     }
 }
 
-/// What the keys that were written above `to` held then.
+/// Values at `to` of the keys that were written above it.
 fn before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
     let mut before = Changes::default();
     for block in (to.0 + 1..=reader.head().height().0).filter_map(|height| reader.block(Height(height))) {
@@ -390,7 +392,7 @@ fn before(reader: &Reader, to: Height, then: &dyn StateView) -> Changes {
     before
 }
 
-/// The blocks above `to` that somebody has to hear of: listeners were told logs, so those without any are not read.
+/// Reverted blocks with logs. Subscribers are notified of removed logs, so blocks without logs are not read.
 fn removed(reader: &Reader, to: Height) -> Vec<Arc<ChainBlock>> {
     let above = (to.0 + 1..=reader.head().height().0).map(Height);
     let with_logs = above.filter(|height| reader.header(*height).is_some_and(|header| !header.logs_bloom.is_zero()));
@@ -399,19 +401,19 @@ fn removed(reader: &Reader, to: Height) -> Vec<Arc<ChainBlock>> {
     with_logs.filter_map(block).map(Arc::new).collect()
 }
 
-/// Takes blocks off the chain. What users had given to it is forgotten first: after a crash in the middle, transactions of the blocks that go
-/// would be admitted again.
+/// Reverts blocks. Deletes the journal of users' transactions first: after a crash in between, transactions
+/// of the reverted blocks would be admitted again.
 fn take_back(store: &mut Store, data: &Path, to: Height, resume: &Resume, before: &Changes) -> anyhow::Result<()> {
     Journal::remove(data)?;
     Ok(store.take_back(to, resume, before)?)
 }
 
-/// Where a data directory is while the chain begins again in a new one.
+/// Location of the old data directory during a reset.
 fn old(data: &Path) -> PathBuf {
     data.with_extension("old")
 }
 
-/// Removes what a reset left behind: nobody needs it, so it stops nobody either.
+/// Removes the old data after a reset. It is not needed, so errors are only logged.
 pub fn tidy(data: &Path) {
     if let Err(error) = remove(&old(data)) {
         tracing::warn!("{error:#}");
@@ -438,7 +440,7 @@ mod tests {
     };
     use std::{io, sync::atomic::AtomicUsize};
 
-    /// Fails every step on disk from this one on.
+    /// Fails every disk operation from this number on.
     struct PowerCut(AtomicUsize);
 
     impl Probe for PowerCut {
@@ -454,7 +456,7 @@ mod tests {
         Store::open(data, &genesis(), Options { probe, ..Options::default() }).unwrap().0
     }
 
-    /// Eight blocks, of which every third has logs.
+    /// Eight blocks; every third has logs.
     fn sample(data: &Path) -> Store {
         let mut store = open(data, None);
         let mut block = genesis_block(&genesis());
@@ -476,7 +478,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let data = directory.path();
             drop(sample(data));
-            // Executed, perhaps; a journal keeps it for a while.
+            // Perhaps executed; a journal keeps it for a while.
             Journal::open(data).0.add(&transfer(0, 1));
             let probe = Arc::new(PowerCut(usize::MAX.into()));
             let mut store = open(data, Some(probe.clone()));

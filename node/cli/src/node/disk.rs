@@ -1,4 +1,4 @@
-//! The writer thread: jobs in order, many to one sync, and an eye on the free space.
+//! Writer thread: processes jobs in order with group commits, and monitors the free space.
 
 use super::shared::{Shared, count};
 use corniche_engine::Ticket;
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A job for the writer thread; jobs are done in order.
+/// Job for the writer thread; jobs are processed in order.
 pub enum Write {
     Record(Ticket, Bytes),
     ReleaseBelow(Ticket),
@@ -20,17 +20,17 @@ pub enum Write {
     Block(Arc<CommittedBlock>),
     Certificate(Certificate),
     Progress(Resume),
-    /// The last thing this node does.
+    /// Last job of this node.
     Halt {
         reason: String,
         certificate: Option<Certificate>,
     },
 }
 
-/// How often free space is looked at while there is something to write.
+/// Interval of free-space checks while there are writes.
 const SPACE_EVERY: Duration = Duration::from_secs(5);
 
-/// Takes what is there, appends all of it, syncs once, then tells everyone: group commit.
+/// Group commit: takes all available jobs, appends them, syncs once, then reports them.
 pub fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Shared) {
     let mut space_checked = None::<Instant>;
     while let Ok(first) = writes.recv() {
@@ -51,7 +51,7 @@ pub fn run_writer(mut store: Store, writes: &mpsc::Receiver<Write>, shared: &Sha
     }
 }
 
-/// A nearly full disk stops admission, then the node, cleanly (design §6).
+/// A nearly full disk first stops admission, then the node, cleanly (design §6).
 fn check_space(store: &Store, shared: &Shared) -> Result<(), String> {
     let space = store.space().map_err(|error| error.to_string())?;
     let low = space != Space::Enough;
@@ -76,7 +76,7 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
     for write in group {
         match write {
             Write::Record(ticket, record) => {
-                // An engine whose history was lost records nothing before it knows it again.
+                // An engine that lost its history writes no records until it has learned it again.
                 if store.is_history_lost() {
                     store.append_history_known()?;
                 }
@@ -123,7 +123,7 @@ fn write_group(store: &mut Store, group: Vec<Write>, shared: &Shared) -> Result<
         shared.counters.finalized.store(height.0, Ordering::Relaxed);
         let _ = shared.events.send(ChainEvent::Finalized(height));
     }
-    // Only what is durable makes a record unnecessary, so this comes after the sync.
+    // After the sync, because only durable data makes a record unnecessary.
     if let Some(ticket) = release {
         store.release_safety_below(ticket)?;
     }
@@ -146,7 +146,7 @@ mod tests {
     use corniche_store::Options;
     use corniche_types::CommitIndex;
 
-    /// A store with these marks, in bytes.
+    /// Store with these limits, in bytes.
     fn store(directory: &std::path::Path, low_space_bytes: u64, exhausted_space_bytes: u64) -> Store {
         let options = Options { low_space_bytes, exhausted_space_bytes, ..Options::default() };
         Store::open(directory, &genesis(), options).unwrap().0

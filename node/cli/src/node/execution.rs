@@ -1,5 +1,5 @@
-//! Execution and sealing threads: one runs ordered blocks and, while none waits, transactions of proposals; the other hashes the blocks
-//! that were run.
+//! Execution and sealing threads. The first executes ordered blocks and, while none waits, proposed
+//! transactions speculatively. The second hashes executed blocks.
 
 use super::{clock, mirror::Mirror, shared::Shared};
 use corniche_api::Execution;
@@ -13,18 +13,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Work for the execution thread.
+/// Task of the execution thread.
 pub enum Task {
-    /// Run this block.
+    /// Execute this block.
     Run(Plan),
-    /// These will probably be ordered soon.
+    /// Transactions that will probably be ordered soon.
     Early { author: ValidatorIndex, transactions: Vec<Bytes> },
 }
 
-/// Proposals seen that the execution thread has not looked at yet. More are passed over: running early is never owed.
+/// Maximum number of queued proposals. More are dropped: speculation is optional.
 pub const EARLY_WAITING: usize = 64;
 
-/// Tasks of the execution thread. Blocks come before everything else.
+/// Tasks of the execution thread. Blocks have priority.
 pub struct Tasks {
     incoming: mpsc::Receiver<Task>,
     plans: VecDeque<Plan>,
@@ -37,7 +37,8 @@ impl Tasks {
         Self { incoming, plans: VecDeque::new(), early: VecDeque::new() }
     }
 
-    /// The most urgent task; `Ok(None)` if none waits. `Err`: none waits and none will come, the node is stopping.
+    /// Next task by priority; `Ok(None)` if none waits. `Err`: the queue is empty and closed, because the
+    /// node is stopping.
     fn try_next(&mut self) -> Result<Option<Task>, mpsc::RecvError> {
         let ended = loop {
             match self.incoming.try_recv() {
@@ -65,7 +66,7 @@ impl Tasks {
     }
 }
 
-/// Ordered work first; with none at hand, one transaction at a time of what will probably be ordered.
+/// Executes ordered blocks first; when there are none, one proposed transaction at a time.
 pub fn run_execution(
     mut runner: Runner,
     threads: &dyn Pool,
@@ -113,8 +114,8 @@ pub fn run_execution(
     }
 }
 
-/// Statistics of one block's execution, for clients. Sums cover the transactions in the block only, without aborted attempts and
-/// skipped transactions.
+/// Execution statistics of one block, for clients. Sums cover only the transactions in the block, without
+/// aborted attempts and skipped transactions.
 fn report(Runs { threads, statistics, transactions }: &Runs, took: Duration) -> Execution {
     let sum = |of: fn(u64) -> u64| transactions.iter().map(|run| of(run.runs.into())).sum();
     Execution {
@@ -126,7 +127,7 @@ fn report(Runs { threads, statistics, transactions }: &Runs, took: Duration) -> 
         duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         lane_of: transactions.iter().map(|run| run.lane).collect(),
         runs_of: transactions.iter().map(|run| run.runs).collect(),
-        // Filled in from the pool's copy when a client asks.
+        // Filled in from the copy of the pool when a client requests it.
         received_of: Bytes::new(),
     }
 }
@@ -138,8 +139,8 @@ pub fn run_sealing(mut sealer: Sealer, blocks: &mpsc::Receiver<Ran>, shared: &Sh
     }
 }
 
-/// Checks the signatures of one block, on all threads if there are enough to pay for waking them. Transactions of our own pool were
-/// checked when they entered it.
+/// Verifies the signatures of one block, on all threads if there are enough signatures to be worth waking
+/// them. Transactions of our own pool were verified when they entered it.
 fn verify_in_parallel(
     threads: &dyn Pool,
     pool: &Mirror,
@@ -169,7 +170,7 @@ mod tests {
     };
     use corniche_types::Height;
 
-    /// Each proposal takes a millisecond to prepare, and dozens may wait. A block waits for none of them.
+    /// Each proposal takes a millisecond to prepare, and dozens may wait. A block must not wait for them.
     #[test]
     fn a_block_waits_for_no_proposal() {
         let (sender, incoming) = mpsc::channel();
@@ -198,7 +199,8 @@ mod tests {
         assert_eq!([(); 2].map(|()| next()), ["block 3", "end"], "what was ordered is run before the end");
     }
 
-    /// The pool's copy saves a check and decides nothing: with it in hand a block's transactions are judged as without.
+    /// The copy of the pool only saves verifications: a block's transactions get the same verdicts without
+    /// it.
     #[test]
     fn what_the_pool_knows_changes_no_verdict() {
         let pool = Mirror::default();

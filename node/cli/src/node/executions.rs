@@ -1,5 +1,5 @@
-//! What running the newest blocks took, for whoever asks. A fact of this run of the node and not of the chain, so it is kept in
-//! memory only, and bounded.
+//! Execution statistics of the newest blocks. They describe this run of the node, not the chain, so they are
+//! kept only in memory, and bounded.
 
 use corniche_api::Execution;
 use corniche_types::Height;
@@ -8,11 +8,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Blocks that are kept, and transactions of all of them together.
+/// Maximum number of blocks, and of their transactions in all.
 const MOST_BLOCKS: usize = 1_024;
 const MOST_TRANSACTIONS: usize = 2 << 20;
 
-/// By height, ascending.
+/// Ascending by height.
 #[derive(Default)]
 pub struct Executions(Mutex<Kept>);
 
@@ -23,7 +23,8 @@ struct Kept {
 }
 
 impl Executions {
-    /// Keeps what the block at this height took. A development chain may have gone back: what was at this height or above is gone.
+    /// Stores the statistics of the block at this height. Drops those at this height and above, which a
+    /// development chain has reverted.
     pub fn put(&self, height: Height, execution: Execution) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Kept { blocks, transactions } = &mut *kept;
@@ -38,7 +39,7 @@ impl Executions {
         }
     }
 
-    /// What it took, if it is kept.
+    /// Statistics of a block, if they are kept.
     pub fn get(&self, height: Height) -> Option<Execution> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.blocks.binary_search_by_key(&height, |(at, _)| *at).ok()?;

@@ -1,12 +1,14 @@
-//! What users gave to this node and is not executed yet, kept over a restart.
+//! Journal of users' transactions that are not executed yet, kept over a restart.
 //!
-//! The file is appended to before a user is answered, so killing the process loses nothing that was answered; it is not
-//! synced, so the machine losing its power may. A record is a length (4 bytes, little endian), the first 4 bytes of the
-//! digest of what follows, and the raw transaction; with [`GONE`] in the length, what follows is the hash of one that left
-//! the pool unexecuted (replaced, evicted, expired) and must not come back. Records of transactions that were executed stay
-//! until they are more than the others; admitted again at the next start, they are refused.
+//! The file is appended before a user gets a response, so killing the process loses no acknowledged
+//! transaction. It is not synced, so a power cut may. A record is a length (4 bytes, little endian), the
+//! first 4 bytes of the digest of the rest, and the raw transaction. With [`GONE`] in the length, the rest is
+//! the hash of a transaction that left the pool unexecuted (replaced, evicted, expired) and must not return.
+//! Records of executed transactions stay until they outweigh the others; at the next start admission refuses
+//! them.
 //!
-//! Nothing about this file keeps a node from starting: what cannot be read is put aside, with a warning that names it.
+//! Problems with this file never prevent a start: an unreadable file is moved aside, with a warning that
+//! names it.
 
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{Address, B256, Bytes, keccak256};
@@ -17,22 +19,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most bytes of transactions kept; more are not (the pool holds them all the same).
+/// Maximum bytes of kept transactions; further ones are only in the pool.
 const MOST_BYTES: usize = 16 << 20;
-/// The same of one sender, so that none fills it for the others.
+/// Maximum bytes per sender, so that one cannot fill it for the others.
 const MOST_BYTES_OF_ONE: usize = 1 << 20;
-/// Records that are not needed any more are left alone until they are so many bytes, and more than the others.
+/// Bytes of obsolete records at which the file is rewritten, if they also exceed the needed ones.
 const SLACK_BYTES: usize = 1 << 20;
 const HEAD: usize = 8;
-/// Bit in a record's length.
+/// Flag in a record's length.
 const GONE: u32 = 1 << 31;
 
-/// The file and what is needed of it.
+/// Journal file, and the records in it that are still needed.
 pub struct Journal {
     path: PathBuf,
-    /// `None` after it could not be written.
+    /// `None` after a write error.
     file: Option<File>,
-    /// Of the file, and of what is needed of it.
+    /// Size of the file, and of its needed records.
     bytes: usize,
     needed_bytes: usize,
     needed_of: BTreeMap<Address, usize>,
@@ -43,8 +45,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens it in a data directory, with the transactions that were in it. They are to be given to admission again, and those
-    /// that it takes come back here by [`Self::add`].
+    /// Opens the journal of a data directory; returns its transactions. The caller submits them to admission
+    /// again, and adds the accepted ones with [`Self::add`].
     pub fn open(data: &Path) -> (Self, Vec<Bytes>) {
         let path = data.join("pool.journal");
         let found = match fs::read(&path) {
@@ -71,13 +73,13 @@ impl Journal {
             places: BTreeMap::new(),
             next: 0,
         };
-        // Until admission has had its say, all of them are needed.
+        // Until admission has decided, all of them are needed.
         let written = journal.rewrite(&found);
         journal.check(written);
         (journal, found)
     }
 
-    /// Removes it from a data directory: nothing that was given to the last run comes back.
+    /// Deletes the journal of a data directory, so that no transaction of the last run returns.
     pub fn remove(data: &Path) -> io::Result<()> {
         match fs::remove_file(data.join("pool.journal")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -85,7 +87,7 @@ impl Journal {
         }
     }
 
-    /// A user's transaction entered the pool.
+    /// Records a user's transaction that entered the pool.
     pub fn add(&mut self, transaction: &VerifiedTransaction) {
         let (raw, sender) = (transaction.transaction().raw(), transaction.sender());
         let length = raw.len() + HEAD;
@@ -102,14 +104,14 @@ impl Journal {
         self.append(&record(raw));
     }
 
-    /// It was executed.
+    /// Records that it was executed.
     pub fn executed(&mut self, hash: &B256) {
         if self.forget(hash) {
             self.tidy();
         }
     }
 
-    /// It left the pool unexecuted.
+    /// Records that it left the pool unexecuted.
     pub fn gone(&mut self, hash: &B256) {
         if self.forget(hash) {
             self.append(&gone(hash));
@@ -117,7 +119,7 @@ impl Journal {
         }
     }
 
-    /// True when it was needed.
+    /// Returns true if it was needed.
     fn forget(&mut self, hash: &B256) -> bool {
         let Some((sender, raw)) = self.places.remove(hash).and_then(|place| self.needed.remove(&place)) else { return false };
         let length = raw.len() + HEAD;
@@ -135,7 +137,7 @@ impl Journal {
         self.check(written);
     }
 
-    /// Writes it anew when most of it is not needed.
+    /// Rewrites the file if most of it is obsolete.
     fn tidy(&mut self) {
         let garbage = self.bytes - self.needed_bytes;
         if garbage >= SLACK_BYTES.max(self.needed_bytes) {
@@ -145,7 +147,7 @@ impl Journal {
         }
     }
 
-    /// Without the disk the node goes on, and a restart would lose what is in the pool only.
+    /// After a write error the node continues; a restart would lose only the transactions in the pool.
     fn check(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
             let path = self.path.display();
@@ -154,7 +156,7 @@ impl Journal {
         }
     }
 
-    /// Writes what is needed beside the file, then puts it in its place.
+    /// Writes the needed records to a new file, then renames it.
     fn rewrite(&mut self, needed: &[Bytes]) -> io::Result<()> {
         let content: Vec<u8> = needed.iter().flat_map(record).collect();
         let beside = self.path.with_extension("new");
@@ -166,7 +168,7 @@ impl Journal {
     }
 }
 
-/// Out of the way of a new file, for the operator to look at.
+/// Moves a file aside, for the operator.
 fn put_aside(path: &Path, why: &str) {
     let aside = path.with_extension("journal.broken");
     let (from, to) = (path.display(), aside.display());
@@ -186,8 +188,8 @@ fn gone(hash: &B256) -> Vec<u8> {
     [&length.to_le_bytes(), &corniche_crypto::digest(&hash.0).0[..4], &hash.0].concat()
 }
 
-/// What whole records from the start leave, each transaction once (one that was admitted again stands there again), in order;
-/// and how many bytes follow that are none.
+/// Transactions in the whole records from the start, in order and each once (a transaction admitted again has
+/// several records); also returns the number of invalid bytes after them.
 fn records(bytes: &Bytes) -> (Vec<Bytes>, usize) {
     let (mut found, mut places) = (BTreeMap::new(), BTreeMap::new());
     let mut at = 0;
@@ -228,7 +230,7 @@ mod tests {
         let (mut journal, found) = reopened(directory.path());
         assert!(found.is_empty());
         (0..5).for_each(|nonce| journal.add(&transfer(nonce, 1)));
-        // Nobody closes it.
+        // Not closed, as after a kill.
         std::mem::forget(journal);
         assert_eq!(reopened(directory.path()).1, raw(0..5));
         let (mut journal, found) = reopened(directory.path());
@@ -266,7 +268,7 @@ mod tests {
         let (mut journal, _) = reopened(directory.path());
         let kept = transfer(1_000_000, 1);
         journal.add(&kept);
-        // Signing is slow: the same ones come and go.
+        // Signing is slow, so the same transactions are reused.
         let some: Vec<_> = (0..50).map(|nonce| transfer(nonce, 1)).collect();
         let length = || fs::metadata(directory.path().join("pool.journal")).unwrap().len() as usize;
         let mut longest = 0;
@@ -314,7 +316,7 @@ mod tests {
     fn a_broken_file_is_put_aside() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pool.journal");
-        // Not even a file.
+        // A directory in place of the file.
         fs::create_dir_all(path.join("inside")).unwrap();
         let (mut journal, found) = reopened(directory.path());
         assert!(found.is_empty() && directory.path().join("pool.journal.broken/inside").is_dir());
@@ -326,7 +328,7 @@ mod tests {
         assert_eq!(reopened(directory.path()).1, raw(0..1));
         assert_eq!(fs::read(directory.path().join("pool.journal.broken")).unwrap(), bad);
         assert_eq!(fs::read(&path).unwrap(), good);
-        // Where nothing can be written, the node runs without it.
+        // If nothing can be written, the node runs without a journal.
         let nowhere = directory.path().join("nowhere");
         let (mut journal, found) = reopened(&nowhere);
         journal.add(&transfer(0, 1));

@@ -1,4 +1,4 @@
-//! What `/metrics` says of the node besides its RPC server.
+//! Metrics of the node, besides those of its RPC server.
 
 use super::{backend::Views, shared::Shared};
 use corniche_network::NetworkHandle;
@@ -13,13 +13,13 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Reads the node's own numbers whenever somebody scrapes.
+/// Reads the node's counters on each scrape.
 pub struct NodeMetrics {
-    /// The genesis' word for the engine.
+    /// Name of the engine in the genesis.
     engine: String,
     shared: Arc<Shared>,
     network: Option<NetworkHandle>,
-    /// Where the trace is that there is now: a development chain that begins again has another one, and the one before ends.
+    /// Gives the current trace: a development chain has another one after a reset, and the old one must end.
     view: Arc<Views>,
 }
 

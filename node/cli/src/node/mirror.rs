@@ -1,6 +1,6 @@
-//! What RPC answers about transactions that are not in a block yet: a copy of the pool's contents, kept by the pipeline
-//! thread's outputs, so that readers never wait for that thread. Of those that were in the pool it is remembered for a while when they
-//! came, which no block says.
+//! Copy of the pool for RPC, maintained from the pipeline thread's outputs, so that readers never wait for
+//! that thread. Also keeps the arrival times of former pool transactions for a while, because blocks do not
+//! contain them.
 
 use super::remembered::Remembered;
 use corniche_api::{TransactionStatus, TransactionTimes};
@@ -12,16 +12,16 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-/// Transactions that left the pool unexecuted are remembered, this many.
+/// Maximum number of remembered transactions that left the pool unexecuted.
 const MOST_GONE: usize = 10_000;
 
-/// Of executed ones it is remembered when they came, of this many.
+/// Maximum number of remembered arrival times of executed transactions.
 const MOST_EXECUTED: usize = 65_536;
 
-/// Transactions read before the mirror is left to others for a moment.
+/// Number of transactions read before the lock is released for a moment.
 const READ_TOGETHER: usize = 256;
 
-/// A copy of the pool for readers.
+/// Copy of the pool for readers.
 #[derive(Default)]
 pub struct Mirror {
     inner: Mutex<Inner>,
@@ -30,25 +30,25 @@ pub struct Mirror {
 #[derive(Default)]
 struct Inner {
     transactions: BTreeMap<B256, Entry>,
-    /// Transactions that ever entered.
+    /// Number of transactions that ever entered.
     entered: u64,
-    /// By sender and nonce: which transaction holds the place.
+    /// Pooled transaction by sender and nonce.
     nonces: BTreeMap<Address, BTreeMap<u64, B256>>,
-    /// How transactions left.
+    /// Status of transactions that left.
     gone: Remembered<Gone, MOST_GONE>,
-    /// When transactions came that were executed since.
+    /// Arrival times of transactions that were executed.
     executed: Remembered<TimestampMs, MOST_EXECUTED>,
 }
 
 struct Entry {
     transaction: VerifiedTransaction,
-    /// How many had entered before it.
+    /// Number of transactions that entered before it.
     place: u64,
     received: TimestampMs,
     ordered: bool,
 }
 
-/// How and when a transaction left unexecuted.
+/// Status and time of a transaction that left unexecuted.
 struct Gone {
     status: TransactionStatus,
     received: Option<TimestampMs>,
@@ -60,14 +60,15 @@ impl Mirror {
         self.inner.lock().expect("invariant: nobody panics while holding the mirror")
     }
 
-    /// Forgets the pool. When executed transactions came is remembered: the blocks that a chain goes back to have some of them.
+    /// Clears the pool. Keeps the arrival times of executed transactions: after a revert, some are still in
+    /// blocks.
     pub fn clear(&self) {
         let mut inner = self.lock();
         let executed = std::mem::take(&mut inner.executed);
         *inner = Inner { executed, ..Inner::default() };
     }
 
-    /// A transaction entered the pool.
+    /// Adds a transaction that entered the pool.
     pub fn pending(&self, transaction: VerifiedTransaction, received: TimestampMs) {
         let mut inner = self.lock();
         let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
@@ -78,7 +79,7 @@ impl Mirror {
         inner.transactions.insert(transaction.hash(), Entry { transaction, place, received, ordered: false });
     }
 
-    /// Transactions stand in the agreed order.
+    /// Marks transactions as ordered.
     pub fn ordered(&self, hashes: impl IntoIterator<Item = B256>) {
         let mut inner = self.lock();
         for hash in hashes {
@@ -88,7 +89,7 @@ impl Mirror {
         }
     }
 
-    /// Transactions are in a block.
+    /// Removes transactions that are in a block.
     pub fn executed(&self, hashes: impl IntoIterator<Item = B256>) {
         let mut inner = self.lock();
         for hash in hashes {
@@ -98,7 +99,7 @@ impl Mirror {
         }
     }
 
-    /// A transaction left the pool for good.
+    /// Removes a transaction that left the pool unexecuted.
     pub fn gone(&self, hash: B256, status: TransactionStatus, left: TimestampMs) {
         let mut inner = self.lock();
         let received = inner.remove(&hash);
@@ -117,15 +118,15 @@ impl Mirror {
         inner.gone.get(hash).map(|gone| gone.status.clone())
     }
 
-    /// When a transaction came, and when it left unexecuted.
+    /// Times at which a transaction arrived, and left unexecuted.
     pub fn times(&self, hash: &B256) -> TransactionTimes {
         let inner = self.lock();
         let received_ms = inner.received(hash).map(|received| received.0);
         TransactionTimes { received_ms, left_ms: inner.gone.get(hash).map(|gone| gone.left.0), ordered_ms: None }
     }
 
-    /// When each of these came, in eight bytes each, the big end first; zeros where that is not known. The pipeline's thread waits for the
-    /// mirror, so a few are looked for at a time.
+    /// Arrival times of these transactions in ms, as 8 big-endian bytes each; zeros if unknown. The pipeline
+    /// thread may be waiting for the lock, so only a few are read at a time.
     pub fn received_of(&self, hashes: &[B256]) -> Bytes {
         let mut all = Vec::with_capacity(8 * hashes.len());
         for some in hashes.chunks(READ_TOGETHER) {
@@ -136,7 +137,7 @@ impl Mirror {
         all.into()
     }
 
-    /// The nonce after the sender's last pooled transaction that follows its account's without a gap.
+    /// Nonce after the sender's gapless pooled transactions.
     pub fn pending_nonce(&self, address: &Address, state: &dyn StateView) -> u64 {
         let account_nonce = state.account(address).map_or(0, |account| account.nonce);
         let inner = self.lock();
@@ -151,13 +152,14 @@ impl Mirror {
         next
     }
 
-    /// A sender's transactions by nonce.
+    /// Transactions of a sender by nonce.
     pub fn of_sender(&self, sender: &Address) -> Vec<VerifiedTransaction> {
         let inner = self.lock();
         inner.nonces.get(sender).map(|nonces| inner.held(nonces).collect()).unwrap_or_default()
     }
 
-    /// All transactions by sender and nonce. The pipeline's thread waits for the mirror, so they are read a few senders at a time.
+    /// All transactions by sender and nonce. The pipeline thread may be waiting for the lock, so only a few
+    /// senders are read at a time.
     pub fn all(&self) -> Vec<VerifiedTransaction> {
         let mut all = Vec::new();
         let mut next = Some(Address::ZERO);
@@ -175,7 +177,7 @@ impl Mirror {
         all
     }
 
-    /// All transactions in the order in which they came.
+    /// All transactions in order of arrival.
     pub fn by_arrival(&self) -> Vec<Bytes> {
         let inner = self.lock();
         let mut entries: Vec<&Entry> = inner.transactions.values().collect();
@@ -193,20 +195,20 @@ impl Inner {
         nonces.values().filter_map(|hash| Some(self.transactions.get(hash)?.transaction.clone()))
     }
 
-    /// When it came, of whatever became of it.
+    /// Arrival time of a transaction, whatever its status.
     fn received(&self, hash: &B256) -> Option<TimestampMs> {
         let waiting = self.transactions.get(hash).map(|entry| entry.received);
         let gone = || self.gone.get(hash).and_then(|gone| gone.received);
         waiting.or_else(gone).or_else(|| self.executed.get(hash).copied())
     }
 
-    /// Answers when it had come.
+    /// Returns its arrival time.
     fn remove(&mut self, hash: &B256) -> Option<TimestampMs> {
         let entry = self.transactions.remove(hash)?;
         let sender = entry.transaction.sender();
         let nonce = entry.transaction.transaction().nonce();
         if let Some(nonces) = self.nonces.get_mut(&sender) {
-            // A replacement with the same nonce may hold the place already.
+            // A replacement with the same nonce may already be there.
             if nonces.get(&nonce) == Some(hash) {
                 nonces.remove(&nonce);
             }
@@ -262,7 +264,7 @@ mod tests {
         mirror.clear();
         assert_eq!((mirror.times(&executed.hash()), mirror.times(&B256::ZERO)), (came(1), TransactionTimes::default()));
         assert!([&waiting, &gone].iter().all(|left| mirror.times(&left.hash()) == TransactionTimes::default()));
-        // It comes again, to the block in place of the one that was taken back.
+        // It arrives again, for the block in place of the reverted one.
         mirror.pending(executed.clone(), TimestampMs(9));
         assert_eq!(mirror.times(&executed.hash()), came(9));
         mirror.executed([executed.hash()]);

@@ -1,4 +1,5 @@
-//! `corniche node` and `corniche dev`: one node, wired: store, state, virtual machine, pipeline, network, RPC.
+//! `corniche node` and `corniche dev`: connects the parts of a node: store, state, virtual machine, pipeline,
+//! network, RPC.
 
 mod backend;
 mod certificates;
@@ -59,7 +60,7 @@ pub struct Args {
     history: Option<History>,
 }
 
-/// Runs `corniche node` until it is told to stop.
+/// Runs `corniche node` until it is stopped.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let mut config = NodeConfig::load(&args.config)?;
     if let Some(namespaces) = args.namespaces {
@@ -122,7 +123,7 @@ pub struct DevArgs {
     json: bool,
 }
 
-/// Runs `corniche dev` until it is told to stop.
+/// Runs `corniche dev` until it is stopped.
 pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     corniche_crypto::allow_impersonation();
     let temporary = match &args.data {
@@ -146,17 +147,17 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
         serve: Serve {
             namespaces: args.namespaces.clone().unwrap_or_else(Namespaces::all),
             log_span_seconds: u64::MAX,
-            // Its clients are this machine's.
+            // All clients are on this machine.
             spare_loopback: true,
             ..Serve::default()
         },
-        // What a developer does to a chain fits into memory.
+        // All states of a development chain fit into memory.
         faucet: None,
         limits: Limits { recent_states: u64::MAX, ..Limits::default() },
     };
     let (json, chain_id, engine) = (args.json, genesis.chain_id, genesis.engine.name.clone());
     let ready = Box::new(move |served: open::Served| announce(json, chain_id, &engine, served));
-    // Whoever wants a free port for one wants it for both.
+    // Port 0, a free port, applies to both.
     let port = args.explorer_port.or((args.port == 0).then_some(0));
     let keep = Keep { dag_rounds: args.dag_rounds, ..Keep::default() };
     let explorer = (!args.no_explorer).then(|| open::ExplorerJob { port, data: place.join("explorer"), keep });
@@ -174,15 +175,16 @@ pub fn run_dev(args: DevArgs) -> anyhow::Result<()> {
     })
 }
 
-/// What `corniche dev` leaves in a directory of its own, last: all that is beside it, it made.
+/// Marker file, written last in a directory of `corniche dev`: everything next to it was created by `corniche
+/// dev`.
 const DEV_MARKER: &str = "DEV";
 
-/// The genesis and keys kept in `place`, or fresh ones.
+/// Genesis and keys from `place`, or new ones.
 fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(corniche_types::Genesis, crate::keys::ValidatorKeys)> {
     let [genesis_path, keys_path, data, marker] = ["genesis.json", "keys", "data", DEV_MARKER].map(|name| place.join(name));
     let refused = |why: String| Err(Failed::new(Exit::Failure, why).into());
     if !marker.exists() {
-        // A validator's directory may look the same, and on this chain anybody may order that its data go.
+        // A validator's directory may look the same, and on this chain any client may reset the data.
         if let Some(found) = [&genesis_path, &keys_path, &data].into_iter().find(|path| path.exists()) {
             return refused(format!(
                 "{} is there and was not made by `corniche dev`, which may remove what is in its directory: give it another one. If an earlier \
@@ -257,7 +259,7 @@ mod tests {
         dev_chain(&args, place).map(|(genesis, _)| genesis).map_err(|error| error.to_string())
     }
 
-    /// On a development chain anybody may order that its data go, and with a validator's data goes what it has signed.
+    /// On a development chain any client may reset the data. A validator's data contains its signatures.
     #[test]
     fn a_directory_that_dev_did_not_make_is_refused() {
         let directory = tempfile::tempdir().unwrap();
@@ -269,7 +271,7 @@ mod tests {
         std::fs::write(own.join(DEV_MARKER), "").unwrap();
         assert_eq!(dev(&own).unwrap(), genesis, "as the refusal says");
 
-        // Of a validator, in any state of being set up.
+        // Directories of a validator, in any stage of its setup.
         for name in ["genesis.json", "keys", "data"] {
             let place = directory.path().join(format!("with {name}"));
             std::fs::create_dir_all(&place).unwrap();

@@ -1,4 +1,4 @@
-//! From a data directory and a configuration to a running node, and its orderly end.
+//! Starts a node from a data directory and a configuration, and shuts it down in order.
 
 use super::{
     NodeConfig,
@@ -36,48 +36,49 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// Everything `run` needs.
+/// Arguments of `run`.
 pub struct Job {
     pub config: NodeConfig,
     pub genesis: Genesis,
-    /// A validator's keys; `None`: a full node.
+    /// Keys of a validator; `None`: a full node.
     pub keys: Option<ValidatorKeys>,
     pub data: PathBuf,
     pub rebuild: bool,
-    /// A development chain, which is told more than transactions.
+    /// True for a development chain, which accepts further commands.
     pub dev: bool,
-    /// The data directory goes with the process.
+    /// True if the data directory is deleted with the process.
     pub temporary: bool,
-    /// What the node calls itself, if not what it is.
+    /// Client version, if it differs from the default.
     pub version: Option<String>,
-    /// An explorer beside the node.
+    /// Explorer in the same process.
     pub explorer: Option<ExplorerJob>,
-    /// Called once when the node serves.
+    /// Called once when the node is ready.
     pub ready: Box<dyn FnOnce(Served)>,
 }
 
-/// An explorer in the node's process.
+/// Explorer in the node's process.
 pub struct ExplorerJob {
-    /// On this machine; without one the usual one, or a free one where that is taken.
+    /// Port on this machine. `None`: the default port, or a free one if that is in use.
     pub port: Option<u16>,
-    /// Its directory.
+    /// Directory of the explorer.
     pub data: PathBuf,
     pub keep: Keep,
 }
 
-/// Where a node is found.
+/// Addresses of a running node.
 pub struct Served {
     pub rpc: SocketAddr,
     pub metrics: Option<SocketAddr>,
     pub explorer: Option<SocketAddr>,
 }
 
-/// Runs a node until it is told to stop or halts.
+/// Runs a node until it is stopped or halts.
 pub fn run(job: Job) -> anyhow::Result<()> {
     start_logging();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(job.config.limits.socket_threads.max(1))
-        // Calls run on its threads, and on less each would map a stack of its own and give it back.
+        // Contract calls run on the runtime's threads; with smaller stacks each call would map and unmap its
+        // own stack.
         .thread_stack_size(corniche_vm::THREAD_STACK_BYTES)
         .enable_all()
         .build()?;
@@ -89,7 +90,7 @@ pub fn run(job: Job) -> anyhow::Result<()> {
 
 pub fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CORNICHE_LOG").unwrap_or_else(|_| "info,libp2p=warn".into());
-    // A second node in the same process keeps the first one's logging.
+    // With several nodes in one process, the first one's logging stays.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
 }
 
@@ -168,7 +169,7 @@ async fn serve(job: Job) -> anyhow::Result<()> {
     }
 }
 
-/// Starts the threads of a chain, with what users had given to its last run, and then with these transactions.
+/// Starts the threads of a chain, with the journal's transactions of users, and then with these.
 pub fn run_chain(
     site: &Site,
     chain: Chain,
@@ -187,7 +188,7 @@ pub fn run_chain(
     core::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)
 }
 
-/// Gives the pipeline what users had given to the last run; what was executed meanwhile is refused.
+/// Submits the users' transactions of the last run again; those executed meanwhile are refused.
 fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
     let found = kept.len();
     for transaction in kept.into_iter().filter_map(|raw| corniche_admission::check(raw, chain_id).ok()) {
@@ -199,7 +200,7 @@ fn admit_again(pipeline: &mut Pipeline, kept: Vec<Bytes>, chain_id: u64) {
     }
 }
 
-/// Begins to answer at once, and ends with the process: all that it knows it can read again.
+/// The explorer responds at once, and ends with the process: it can rebuild all its data.
 async fn start_explorer(job: ExplorerJob, rpc: SocketAddr, currency: &str) -> anyhow::Result<SocketAddr> {
     let ExplorerJob { port, data, keep } = job;
     let explorer = match explorer::beside(rpc, port.unwrap_or(explorer::PORT), &data, keep, currency).await {
@@ -257,7 +258,7 @@ async fn start_network(
     Ok(Some(corniche_network::Network::start(network).await?))
 }
 
-/// The identity in `path`, made when there is none.
+/// Identity in `path`; created if it does not exist.
 fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
     if !path.exists() {
         keys::write_secret(path, &hex::encode(B256::random()))?;
@@ -265,7 +266,7 @@ fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
     keys::read_secret(path, |text| hex::FromHex::from_hex(text).map(NetworkKey::from_seed))
 }
 
-/// Carries network events to the verifiers and the pipeline, and answers followers from the store.
+/// Forwards network events to the verifiers and the pipeline, and answers followers from the store.
 async fn pump(mut events: Events, verifiers: Verifiers, shared: Arc<Shared>, servers: BlockServers) {
     while let Some(event) = events.recv().await {
         match event {

@@ -1,12 +1,12 @@
-//! Whom this node is connected with, as `corniche_getPeers` tells it.
+//! Connected peers, in the format of `corniche_getPeers`.
 
 use corniche_api::{Peer, Peers};
 use corniche_network::{AGENT_VERSION, NetworkHandle, PeerInfo, PeerKey};
 use corniche_types::{Genesis, ValidatorIndex};
 use std::time::UNIX_EPOCH;
 
-/// The node with this identity, and its peers. Addresses are left out: who asks is not known, and where a validator can be reached is a
-/// matter of those who connect with it.
+/// This node and its peers. Omits addresses: the client may be anyone, and validators' addresses are only for
+/// nodes that connect to them.
 pub fn tell(genesis: &Genesis, identity: Option<PeerKey>, network: Option<&NetworkHandle>) -> Peers {
     let seat = |key: PeerKey| genesis.validators.iter().position(|validator| validator.network_key == key.0);
     let own = |key| Peer { version: Some(AGENT_VERSION.into()), ..named(genesis, key, seat(key)) };
@@ -24,7 +24,7 @@ fn connected(genesis: &Genesis, info: PeerInfo) -> Peer {
     }
 }
 
-/// What a key and its seat in the committee say.
+/// Peer with this key and seat in the committee.
 fn named(genesis: &Genesis, key: PeerKey, seat: Option<usize>) -> Peer {
     Peer {
         peer_id: key.to_string(),

@@ -1,13 +1,13 @@
-//! What was known of transactions that left the pool: of the newest so many, by hash.
+//! Bounded map from transaction hashes to data, for the newest entries.
 
 use corniche_types::B256;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The newest `MOST` at most.
+/// At most the newest `MOST` entries.
 pub struct Remembered<T, const MOST: usize> {
-    /// Each with the turn at which it was put.
+    /// Each with the number of its insertion.
     kept: BTreeMap<B256, (u64, T)>,
-    /// Oldest first; also turns of what was put again or forgotten since, so that no sequence of calls makes it longer.
+    /// Oldest first. May contain obsolete insertions, but its length is bounded for any sequence of calls.
     turns: VecDeque<(u64, B256)>,
     next_turn: u64,
 }
@@ -19,7 +19,7 @@ impl<T, const MOST: usize> Default for Remembered<T, MOST> {
 }
 
 impl<T, const MOST: usize> Remembered<T, MOST> {
-    /// In place of what was known of it before; the oldest makes room.
+    /// Inserts or replaces an entry; drops the oldest if full.
     pub fn put(&mut self, hash: B256, known: T) {
         let turn = self.next_turn;
         self.next_turn += 1;

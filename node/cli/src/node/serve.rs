@@ -1,5 +1,5 @@
-//! Blocks for peers that follow, read on threads of their own: one for validators, one for everybody else. Each peer's requests are
-//! answered in turn with the others', so whoever asks most waits behind itself. The network bounds what is sent to whom.
+//! Block server for peers that follow, on two threads: one for validators, one for other peers. Peers take
+//! turns, so a peer with many requests delays only itself. The network limits the bytes sent to each peer.
 
 use super::fair::{FairQueue, Load, Share, WhenFull};
 use corniche_network::{Peer, PeerKey, Reply};
@@ -8,15 +8,15 @@ use corniche_store::Reader;
 use corniche_types::{Bytes, Certificate, Header, Height, wire};
 use std::{sync::Arc, thread};
 
-/// Requests of one peer that wait; the network lets one through at a time.
+/// Limits on queued requests per peer; the network allows one at a time.
 const SHARE: Share = Share { items: 8, bytes: 1 << 20, when_full: WhenFull::Refuse };
 const ALL_BYTES: usize = 8 << 20;
-/// Every request is answered with about as much: reading and encoding it, µs.
+/// Cost of reading and encoding a response in µs, about the same for all requests.
 const READ_US: u64 = 5_000;
 
 type Queue = Arc<FairQueue<PeerKey, (Bytes, Reply)>>;
 
-/// Answers requests until dropped.
+/// Answers requests until it is dropped.
 pub struct BlockServers {
     validators: Queue,
     guests: Queue,
@@ -41,7 +41,7 @@ impl BlockServers {
         servers
     }
 
-    /// Queues a request. One for which there is no room is refused.
+    /// Queues a request; refuses it if there is no room.
     pub fn serve(&self, from: Peer, request: Bytes, reply: Reply) {
         let queue = if from.validator.is_some() { &self.validators } else { &self.guests };
         let load = Load { bytes: request.len(), cost: READ_US };
@@ -56,7 +56,7 @@ impl Drop for BlockServers {
     }
 }
 
-/// `None` for what does not decode, and for what only validators may ask.
+/// `None` for requests that cannot be decoded, and for others' requests that only validators may send.
 fn respond(request: &[u8], is_validator: bool, stored: &impl BlockSource) -> Option<Response> {
     match wire::decode(request).ok()? {
         Request::Executed { .. } if !is_validator => None,
@@ -86,7 +86,7 @@ impl BlockSource for StoredBlocks {
 mod tests {
     use super::*;
 
-    /// A source without blocks.
+    /// Source without blocks.
     struct Empty;
 
     impl BlockSource for Empty {

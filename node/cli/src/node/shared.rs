@@ -1,4 +1,5 @@
-//! What the threads of a node and its RPC server share: queues, answers that users wait for, numbers, and the end.
+//! State shared by the threads of a node and its RPC server: queues, pending responses, counters, and
+//! shutdown.
 
 use super::{executions::Executions, inbox::Inbox, mirror::Mirror};
 use corniche_api::{Reason, RpcError};
@@ -20,20 +21,20 @@ use std::{
 };
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
-/// Answer to a user's transaction.
+/// Response to a user's transaction.
 pub type Submitted = Result<B256, RpcError>;
 
-/// Numbers for `/metrics`.
+/// Counters for `/metrics`.
 #[derive(Default)]
 pub struct Counters {
     pub head: AtomicU64,
     pub finalized: AtomicU64,
     pub executed: AtomicU64,
-    /// Runs of ordered transactions, those after the first one of each, and results that were ready and adopted.
+    /// Executions of ordered transactions, repeated executions among them, and adopted speculative results.
     pub transactions_run: AtomicU64,
     pub transactions_run_again: AtomicU64,
     pub transactions_adopted: AtomicU64,
-    /// Runs before ordering, those of them without a result, and transactions seen but above their author's share.
+    /// Speculative executions, those without a result, and proposed transactions above their author's share.
     pub early_runs: AtomicU64,
     pub early_without_result: AtomicU64,
     pub early_passed_over: AtomicU64,
@@ -48,48 +49,49 @@ pub fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::Relaxed);
 }
 
-/// A development chain as it is while nothing is under way.
+/// State of a development chain while no block is in progress.
 pub struct Still {
     pub height: Height,
     pub clock: Clock,
-    /// What waits for a block, by arrival.
+    /// Transactions waiting for a block, by arrival.
     pub pool: Vec<Bytes>,
 }
 
-/// What the threads and the RPC server share.
+/// State shared by the threads and the RPC server.
 pub struct Shared {
     pub inbox: Inbox<Input>,
     pub mirror: Mirror,
     pub counters: Counters,
     pub executions: Executions,
     pub events: broadcast::Sender<ChainEvent>,
-    /// Told when the trace of the ordering has more to read.
+    /// Signals new events in the trace of the ordering.
     pub dag: watch::Sender<()>,
-    /// How often a development chain began to go back and was done with it: odd while it does, when nobody takes anything.
+    /// Number of started and completed reverts of a development chain: odd during a revert, when no
+    /// transactions are accepted.
     turns: watch::Sender<u64>,
-    /// Users waiting for admission's answer, by ticket.
+    /// Users waiting for admission's response, by ticket.
     waiting: Mutex<BTreeMap<u64, oneshot::Sender<Submitted>>>,
     next_reply: AtomicU64,
     pub next_base_fee: AtomicU64,
-    /// What a development chain was told it is; [`u64::MAX`]: nothing.
+    /// Base fee set on a development chain; [`u64::MAX`]: none.
     said_base_fee: AtomicU64,
-    /// Proposals on their way to the execution thread, to be run early.
+    /// Number of proposals queued for speculative execution.
     pub early: AtomicUsize,
-    /// The newest height peers say is certified.
+    /// Highest height that peers claim to be certified.
     pub target: AtomicU64,
-    /// Offences already logged, by validator and number.
+    /// Offences already logged, by validator and offence.
     accused: Mutex<BTreeSet<(ValidatorIndex, u8)>>,
-    /// Why the node stopped by itself, if it did.
+    /// Reason why the node halted, if it did.
     halt_reason: Mutex<Option<String>>,
     halt_signal: Notify,
-    /// Where ordering resumes after everything that was given to the disk.
+    /// Point where ordering resumes after everything submitted to the writer.
     pub resume: Mutex<Resume>,
-    /// The writer's store, once its thread has ended; wanted by a development chain that goes back.
+    /// The writer's store, after its thread has ended; used by reverts of a development chain.
     pub left: Mutex<Option<Store>>,
     pub keep_store: std::sync::atomic::AtomicBool,
-    /// What a development chain was like when it was quiet last.
+    /// Last state of a quiet development chain.
     pub quiet: Mutex<Option<Still>>,
-    /// Set when the disk is nearly full: no transactions are taken any more.
+    /// True if the disk is nearly full: no transactions are accepted.
     pub refusing: std::sync::atomic::AtomicBool,
 }
 
@@ -120,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Hands a checked transaction to admission; the answer comes through the channel.
+    /// Submits a verified transaction to admission; the response comes through the channel.
     pub fn submit(&self, transaction: VerifiedTransaction) -> oneshot::Receiver<Submitted> {
         let (sender, receiver) = oneshot::channel();
         if self.refusing.load(Ordering::Relaxed) {
@@ -131,7 +133,7 @@ impl Shared {
         self.waiting().insert(reply, sender);
         if self.inbox.transaction(Input::Submit { transaction, from: None, reply: Some(reply) }).is_err() {
             if self.inbox.is_closed() {
-                // There will be no answer.
+                // There will be no response.
                 self.waiting().remove(&reply);
             } else {
                 self.answer(reply, Err(Reason::ServerBusy.with("too many transactions wait for admission; try again")));
@@ -140,7 +142,8 @@ impl Shared {
         receiver
     }
 
-    /// The same once it can be answered. Whom a development chain left without an answer by going back asks the chain that it is then.
+    /// Like [`Self::submit`], but waits for a revert to end, and retries if a revert of a development chain
+    /// discards the request.
     pub async fn admit(&self, check: impl Fn() -> Result<VerifiedTransaction, RpcError>) -> Submitted {
         let mut turn = self.settled().await;
         loop {
@@ -155,35 +158,36 @@ impl Shared {
         }
     }
 
-    /// Waits while a development chain goes back.
+    /// Waits until no revert is in progress.
     async fn settled(&self) -> u64 {
         self.turns.subscribe().wait_for(|turns| turns % 2 == 0).await.map_or(0, |turns| *turns)
     }
 
-    /// From now on, and until [`Self::has_gone_back`], who asks for admission waits.
+    /// Marks the start of a revert: submissions wait until [`Self::has_gone_back`].
     pub fn goes_back(&self) {
         self.turns.send_modify(|turns| *turns |= 1);
     }
 
-    /// Whether it worked or not.
+    /// Marks the end of a revert, successful or not.
     pub fn has_gone_back(&self) {
         self.turns.send_modify(|turns| *turns = turns.next_multiple_of(2));
     }
 
-    /// Tells a development chain what to do; the answer is the hash of the last block that it made for that, if any.
+    /// Sends a command to a development chain. The response is the hash of the last block that it made, if
+    /// any.
     pub fn order(&self, order: DevOrder) -> oneshot::Receiver<Submitted> {
         let (sender, receiver) = oneshot::channel();
         let reply = self.next_reply.fetch_add(1, Ordering::Relaxed);
         self.waiting().insert(reply, sender);
-        // Behind the transactions that came before it.
+        // Queued after earlier transactions.
         if self.inbox.order(Input::Dev { order, reply }).is_err() {
-            // There will be no answer.
+            // There will be no response.
             self.waiting().remove(&reply);
         }
         receiver
     }
 
-    /// What is known of a chain that was just opened.
+    /// Sets the values of a chain that was just opened.
     pub fn starts_at(&self, height: Height, certified: Height, base_fee: u64, resume: Resume) {
         self.resumes_at(resume);
         self.counters.head.store(height.0, Ordering::Relaxed);
@@ -191,7 +195,7 @@ impl Shared {
         self.next_base_fee.store(base_fee, Ordering::Relaxed);
     }
 
-    /// Wei that a gas costs at least in the next block, as far as that can be known.
+    /// Expected base fee of the next block, in wei.
     pub fn next_base_fee(&self) -> u64 {
         match self.said_base_fee.load(Ordering::Relaxed) {
             u64::MAX => self.next_base_fee.load(Ordering::Relaxed),
@@ -207,18 +211,17 @@ impl Shared {
         *self.resume.lock().expect("invariant: nobody panics while holding the resume point") = resume;
     }
 
-    /// After the threads ended: everything but the numbers as it was at the start. Who waits for an answer is told that there will
-    /// be none.
+    /// Resets everything except the counters, after the threads have ended. Pending requests get an error.
     pub fn start_over(&self) {
         self.mirror.clear();
         self.waiting().clear();
-        // Last: what is taken from now on is answered.
+        // Last: requests accepted from now on get a response.
         self.inbox.reopen();
         self.early.store(0, Ordering::Relaxed);
         self.target.store(0, Ordering::Relaxed);
     }
 
-    /// True once for each validator and offence. Committee and offences are few, so this is bounded.
+    /// True once per validator and offence. Bounded, because committee and offences are small.
     pub fn is_first_accusation(&self, validator: ValidatorIndex, offence: Offence) -> bool {
         let mut accused = self.accused.lock().expect("invariant: nobody panics while holding the accusations");
         accused.insert((validator, offence as u8))
@@ -234,7 +237,7 @@ impl Shared {
         self.waiting.lock().expect("invariant: nobody panics while holding the waiting users")
     }
 
-    /// Waits until the node stops by itself, and says why.
+    /// Waits until the node halts; returns the reason.
     pub async fn halted(&self) -> String {
         loop {
             let notified = self.halt_signal.notified();
@@ -256,7 +259,7 @@ impl Shared {
         self.dismiss();
     }
 
-    /// Ends the pipeline. Who waits for an answer is told that there will be none.
+    /// Closes the inbox. Pending requests get an error.
     pub fn dismiss(&self) {
         self.inbox.close();
         self.waiting().clear();

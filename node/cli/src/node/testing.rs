@@ -1,4 +1,4 @@
-//! What tests of this folder share.
+//! Helpers shared by the tests of this folder.
 
 use crate::genesis::{NetworkSpec, dev_accounts, make_network};
 use alloy_consensus::TxEip1559;
@@ -8,18 +8,18 @@ use corniche_types::{Address, Genesis, TimestampMs, U256};
 
 const CHAIN: u64 = 7;
 
-/// The same at every call.
+/// Equal for every call.
 pub fn genesis() -> Genesis {
     let spec = NetworkSpec { validators: 1, timestamp_ms: TimestampMs(1), seed: [1; 32], ..NetworkSpec::default() };
     make_network(&spec).unwrap().genesis
 }
 
-/// A transfer of so many wei by the first development account.
+/// Transfer of this amount by the first development account.
 pub fn transfer(nonce: u64, wei: u64) -> VerifiedTransaction {
     signed(nonce, wei, Vec::new())
 }
 
-/// A transfer with so many bytes of input.
+/// Transfer with input of this length.
 pub fn long_transfer(nonce: u64, input: usize) -> VerifiedTransaction {
     signed(nonce, 1, vec![0; input])
 }

@@ -1,8 +1,9 @@
-//! Compiling the chain's code before the node needs it.
+//! Compiles the chain's code before the node needs it.
 //!
-//! Artefacts belong to one binary and one processor. After an update, a move or the loss of `code/` there are none, and a block that calls
-//! such code would wait for the compiler, for the price of loading. So a validator compiles all code of its state before it votes. A full
-//! node, for which nobody waits, does so while it follows.
+//! Compiled code is specific to one binary and one processor. After an update, a move, or the loss of `code/`
+//! there is none. A block that calls such code would then wait for the compiler, although its gas pays only
+//! for loading. So a validator compiles all code of its state before it votes. A full node, for which nothing
+//! waits, compiles while it follows.
 
 use corniche_state::State;
 use corniche_types::{B256, Bytes};
@@ -17,16 +18,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two lines of the log.
+/// Interval of progress lines in the log.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Compiles what has no artefact, on all processors, and returns when that is done.
+/// Compiles code without compiled form, on all processors; returns when done.
 pub fn compile_before_voting(vm: &Vm, state: &State) -> io::Result<()> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     compile(vm, &code_of(state), threads)
 }
 
-/// Compiles what has no artefact, on one thread, while the node goes on.
+/// Compiles code without compiled form, on one thread, while the node runs.
 pub fn compile_in_background(vm: &Vm, state: &State) -> io::Result<()> {
     let (vm, code) = (vm.clone(), code_of(state));
     let builder = thread::Builder::new().name("compile".into());
@@ -49,7 +50,7 @@ fn compile(vm: &Vm, code: &[(B256, u8, Bytes)], threads: usize) -> io::Result<()
         while let Some((hash, gas_version, code)) = code.get(next.fetch_add(1, Ordering::Relaxed)) {
             match vm.compile_ahead(*gas_version, hash, code) {
                 Ok(compiled) => progress.advance(compiled),
-                // Whoever calls it will find out; others need not wait for that.
+                // Calls of it will fail; other code need not wait for that.
                 Err(error) => tracing::error!(%hash, %error, "code of the state cannot be compiled"),
             }
         }
@@ -118,7 +119,8 @@ mod tests {
         wat::parse_str(text).unwrap().into()
     }
 
-    /// A validator on its data directory, and one that lost its compiled code: both are ready to vote with all code compiled.
+    /// A validator with its data directory, and one that lost its compiled code: both vote only after all
+    /// code is compiled.
     #[test]
     fn a_validator_has_compiled_all_code_before_it_votes() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The module that is deployed, on the virtual machine that nodes run.
+//! Tests of the deployable module on the virtual machine of the nodes.
 
 use alloy_sol_types::sol;
 use corniche_harness::{Chain, Contract, U256};

@@ -1,4 +1,4 @@
-//! A number that anyone can raise: the smallest contract with storage, an event and an error.
+//! Counter that anyone can increase: the smallest contract with storage, an event and an error.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -12,14 +12,14 @@ sol! {
     /// The number changed.
     event Incremented(address indexed by, uint256 number);
 
-    /// Adding this much would pass 2^256 - 1.
+    /// The sum would exceed 2^256 - 1.
     error CounterOverflow(uint256 number, uint256 added);
 }
 
-/// The interface travels with the code, so that explorers and `corniche contract` can name what they see.
+/// Embeds the interface into the code, so that explorers and `corniche contract` can decode calls and logs.
 #[cfg(target_arch = "wasm32")]
 const _: () = {
-    #[allow(dead_code)] // it is read where the module is, not here
+    #[allow(dead_code)] // read from the module, not by this code
     #[link_section = "corniche.abi"]
     static ABI: [u8; include_bytes!("../abi.json").len()] = *include_bytes!("../abi.json");
 };

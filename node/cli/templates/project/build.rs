@@ -1,4 +1,4 @@
-//! A stack of half a page, where the default is sixteen pages: each page that a module starts with is paid for at every call.
+//! Sets the stack size to half a page instead of the default of sixteen pages: every call pays gas for each initial page.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! An ERC-20 token. The whole supply belongs to whoever creates the contract; the errors are those of ERC-6093, so wallets and
-//! explorers can name them.
+//! ERC-20 token. The creator of the contract gets the whole supply. The errors are those of ERC-6093, so that wallets and
+//! explorers can decode them.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -19,10 +19,10 @@ sol! {
     error ERC20InsufficientAllowance(address spender, uint256 allowance, uint256 needed);
 }
 
-/// The interface travels with the code, so that explorers and `corniche contract` can name what they see.
+/// Embeds the interface into the code, so that explorers and `corniche contract` can decode calls and logs.
 #[cfg(target_arch = "wasm32")]
 const _: () = {
-    #[allow(dead_code)] // it is read where the module is, not here
+    #[allow(dead_code)] // read from the module, not by this code
     #[link_section = "corniche.abi"]
     static ABI: [u8; include_bytes!("../abi.json").len()] = *include_bytes!("../abi.json");
 };
@@ -109,7 +109,7 @@ impl Token {
 }
 
 impl Token {
-    /// An allowance of 2^256 - 1 never shrinks.
+    /// An allowance of 2^256 - 1 is unlimited and never decreases.
     fn spend_allowance(&mut self, owner: Address, spender: Address, needed: U256) -> Result<(), TokenError> {
         let allowance = self.allowances.getter(owner).get(spender);
         if allowance == U256::MAX {
@@ -131,7 +131,7 @@ impl Token {
             return Err(TokenError::InsufficientBalance(ERC20InsufficientBalance { sender: from, balance, needed: value }));
         };
         self.balances.insert(from, rest);
-        // Read after the write, so that a transfer to oneself changes nothing. The sum is at most the total supply.
+        // Read after the write, so that a transfer to oneself changes nothing. The sum cannot exceed the total supply.
         let received = self.balances.get(to) + value;
         self.balances.insert(to, received);
         self.vm().log(Transfer { from, to, value });

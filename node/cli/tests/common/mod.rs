@@ -1,6 +1,6 @@
-//! `corniche dev` as its users have it: a process, and a socket.
+//! `corniche dev` as users run it: a process and a socket.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only a part
 
 use serde_json::{Value, json};
 use std::{
@@ -11,11 +11,11 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-/// A development chain as a process of its own, which dropping kills.
+/// Development chain as a process, killed on drop.
 pub struct Node {
     process: Child,
     rpc: String,
-    /// What it printed when it was up.
+    /// Its output when it was ready.
     pub says: Value,
 }
 
@@ -24,7 +24,7 @@ impl Node {
         Self::run(arguments, Stdio::null())
     }
 
-    /// With what it says besides, line by line.
+    /// Also returns the lines of its standard error.
     pub fn overheard() -> (Self, impl Iterator<Item = String>) {
         let mut node = Self::run(&[], Stdio::piped());
         let lines = BufReader::new(node.process.stderr.take().unwrap()).lines().map(Result::unwrap);
@@ -50,15 +50,15 @@ impl Node {
         Self::start(&["--data", data.to_str().unwrap()])
     }
 
-    /// Names of its threads, of those that gave themselves one so far.
+    /// Names of its threads, as far as they have set one.
     pub fn threads(&self) -> Vec<String> {
         let threads = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
         let name = |thread: io::Result<fs::DirEntry>| fs::read_to_string(thread.ok()?.path().join("comm")).ok();
-        // One that ends meanwhile has none.
+        // A thread that ends meanwhile has none.
         threads.filter_map(name).map(|name| name.trim_end().to_owned()).collect()
     }
 
-    /// A connection on which the answer will come.
+    /// Sends a request; returns the connection on which the response will arrive.
     pub fn ask(&self, method: &str, params: &Value) -> TcpStream {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let mut stream = TcpStream::connect(&self.rpc).unwrap();
@@ -89,10 +89,10 @@ impl Drop for Node {
     }
 }
 
-/// Where projects that tests make are built.
+/// Build folder of projects created by tests.
 pub const PROJECTS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/projects");
 
-/// A terminal in an empty folder, beside a chain.
+/// Terminal in an empty folder, with a chain.
 pub struct Terminal {
     pub node: Node,
     pub folder: tempfile::TempDir,
@@ -123,14 +123,14 @@ impl Terminal {
         self.command(words).output().unwrap()
     }
 
-    /// What it prints as its result.
+    /// Result on standard output.
     pub fn says(&self, words: &[&str]) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// Its exit code, and what it says to people.
+    /// Exit code, and messages on standard error.
     pub fn refuses(&self, words: &[&str]) -> (i32, String) {
         let output = self.run(words);
         assert!(output.stdout.is_empty(), "{words:?}: {output:?}");

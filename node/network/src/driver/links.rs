@@ -1,8 +1,8 @@
 //! From connections to links.
 //!
-//! Two nodes may hold several connections: both dialled at once, or one side has not noticed yet that an old one is dead. A
-//! *link* is the one connection they agreed to use. So that the two cannot disagree, only one side chooses: the one with the
-//! smaller key.
+//! Two nodes may have several connections: both dialled at once, or one side has not noticed that an old one
+//! is dead. A *link* is the one connection that they agreed to use. To avoid disagreement, only one side
+//! chooses: the one with the smaller key.
 //! ```text
 //! chooser                                   other
 //!   opens votes, Hello ───────────────────▶
@@ -11,9 +11,9 @@
 //!   opens bulk ────────────────────────────▶ link is up, replacing any other
 //! link is up
 //! ```
-//! A connection is a duplicate when the peer's instance is that of the existing link, unless the peer says it knows of no
-//! link although ours is not new: then ours is half dead and is replaced. What is not a link after the handshake time is
-//! closed.
+//! A connection is a duplicate if the peer's instance is that of the existing link. The exception: the peer
+//! reports no link, although ours is not new. Then our link is half dead and is replaced. Connections that
+//! are no link after the handshake timeout are closed.
 
 use super::Driver;
 use crate::{
@@ -30,15 +30,15 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
-/// What the tasks of connections and links report.
+/// Reports of the tasks of connections and links.
 pub(super) enum Report {
-    /// Chooser: hellos were exchanged.
+    /// At the chooser: the hellos were exchanged.
     Greeted {
         connection: ConnectionId,
         votes: Stream,
         theirs: Hello,
     },
-    /// Both streams are there.
+    /// Both streams are open.
     Ready {
         connection: ConnectionId,
         votes: Stream,
@@ -49,7 +49,7 @@ pub(super) enum Report {
         connection: ConnectionId,
         error: HandshakeError,
     },
-    /// The same for a mismatch that the peer has yet to read about: the connection is still needed for a moment.
+    /// Failed with a mismatch that the peer must still read: the connection is needed for another moment.
     Mismatch {
         connection: ConnectionId,
         mismatch: Mismatch,
@@ -65,18 +65,18 @@ pub(super) enum Report {
     },
 }
 
-/// Streams that arrive before the link is up on our side, held until it is.
+/// Maximum number of streams held if they arrive before the link is up on our side.
 const EARLY_FETCHES: usize = 8;
 
-/// A living connection.
+/// Open connection.
 pub(super) struct Connection {
     pub peer: PeerKey,
     pub observed: Observed,
-    /// To the handshake; gone when it is over.
+    /// To the handshake; `None` after it.
     pub accepted: Option<mpsc::Sender<(Channel, Stream)>>,
-    /// Requests that overtook the handshake's last step.
+    /// Requests that arrived before the last step of the handshake.
     pub early: Vec<Stream>,
-    /// Everything that runs for this connection; dropping it stops all.
+    /// All tasks of this connection; dropping it stops them.
     pub tasks: JoinSet<()>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Live {
 }
 
 impl Driver {
-    /// A connection came up: shake hands on it.
+    /// Starts the handshake on a new connection.
     pub(super) fn begin(&mut self, peer: PeerKey, connection: ConnectionId) {
         self.dialer.connected(&peer);
         let opener = self.swarm.behaviour().streams.opener(peer.to_peer_id(), connection);
@@ -107,7 +107,7 @@ impl Driver {
         }
     }
 
-    /// Runs a step of the handshake, in bounded time, and has its outcome reported.
+    /// Runs a step of the handshake with a timeout, and reports its result.
     fn spawn_handshake(
         &mut self,
         connection: ConnectionId,
@@ -117,7 +117,7 @@ impl Driver {
         let (reporter, time) = (self.reporter.clone(), self.shared.config.timing.handshake);
         entry.tasks.spawn(async move {
             let outcome = timeout(time, step).await.unwrap_or(Err(HandshakeError::Broken("it took too long".into())));
-            // Without a driver there is nothing to report to.
+            // An error means that the driver has ended.
             let _ = reporter.send(outcome.unwrap_or_else(|error| Report::HandshakeFailed { connection, error }));
         });
     }
@@ -126,7 +126,7 @@ impl Driver {
         let Some(entry) = self.connections.get_mut(&connection) else { return };
         match protocol {
             Protocol::Channel(channel) => {
-                // A stream nobody waits for (a second one, or one to the chooser) is dropped, which resets it.
+                // An unexpected stream (a second one, or one to the chooser) is dropped, which resets it.
                 if let Some(accepted) = &entry.accepted {
                     let _ = accepted.try_send((channel, stream));
                 }
@@ -144,7 +144,7 @@ impl Driver {
 
     fn answer(&mut self, connection: ConnectionId, link: Arc<Link>, stream: Stream) {
         let Some(entry) = self.connections.get_mut(&connection) else { return };
-        // Finished tasks are collected here, so the set does not grow.
+        // Removes finished tasks, so that the set does not grow.
         while entry.tasks.try_join_next().is_some() {}
         let Ok(permit) = link.answering.clone().try_acquire_owned() else {
             self.shared.counters.general.requests_refused.one();
@@ -169,7 +169,7 @@ impl Driver {
         }
     }
 
-    /// Chooser: uses this connection, or closes it as a duplicate.
+    /// At the chooser: uses this connection, or closes it as a duplicate.
     fn choose(&mut self, connection: ConnectionId, votes: Stream, theirs: Hello) {
         let Some(entry) = self.connections.get(&connection) else { return };
         let peer = entry.peer;
@@ -192,7 +192,7 @@ impl Driver {
         self.spawn_handshake(connection, opening);
     }
 
-    /// This connection is the link now.
+    /// Makes this connection the link.
     fn bring_up(&mut self, connection: ConnectionId, votes: Stream, bulk: Stream, instance: u64) {
         let Some(entry) = self.connections.get_mut(&connection) else { return };
         entry.accepted = None;
@@ -261,7 +261,7 @@ impl Driver {
         }
     }
 
-    /// Ends all connections with a peer.
+    /// Closes all connections with a peer.
     pub(super) fn disconnect(&mut self, peer: PeerKey) {
         let of_peer = |(id, entry): (&ConnectionId, &Connection)| (entry.peer == peer).then_some(*id);
         let connections: Vec<_> = self.connections.iter().filter_map(of_peer).collect();
@@ -274,7 +274,7 @@ impl Driver {
         }
     }
 
-    /// Ends a connection, and the link if it was one, at once; the socket follows.
+    /// Closes a connection, and its link if there is one, immediately; the socket follows.
     pub(super) fn close(&mut self, connection: ConnectionId) {
         self.swarm.close_connection(connection);
         self.forget(connection);
@@ -294,7 +294,7 @@ impl Driver {
         }
     }
 
-    /// Ends the link with a peer; returns the connection that carried it.
+    /// Takes down the link with a peer; returns its connection.
     pub(super) fn take_down(&mut self, peer: &PeerKey) -> Option<ConnectionId> {
         let live = self.links.remove(peer)?;
         self.shared.links.write().unwrap_or_else(PoisonError::into_inner).remove(peer);
@@ -304,14 +304,14 @@ impl Driver {
     }
 }
 
-/// The chooser's half of the handshake.
+/// Chooser's part of the handshake.
 async fn greet(connection: ConnectionId, opener: Opener, hello: Hello) -> Result<Report, HandshakeError> {
     let mut votes = opener.open(Protocol::Channel(Channel::Votes)).await?;
     let theirs = handshake::greet(&mut votes, &hello).await?;
     Ok(Report::Greeted { connection, votes, theirs })
 }
 
-/// The other half.
+/// Other side's part of the handshake.
 async fn answer(
     connection: ConnectionId,
     mut arriving: mpsc::Receiver<(Channel, Stream)>,

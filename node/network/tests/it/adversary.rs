@@ -1,5 +1,5 @@
-//! A peer that does on the streams whatever a test wants. Built on `libp2p-stream`, so it is also an independent check of
-//! what our streams look like from outside.
+//! Peer whose streams a test fully controls. Built on `libp2p-stream`, so it also checks our streams against
+//! an independent implementation.
 
 use crate::support::{CHAIN, Node, identity, within};
 use corniche_network::PeerKey;
@@ -12,7 +12,7 @@ use libp2p_stream::{Control, IncomingStreams};
 use std::{net::SocketAddr, sync::LazyLock};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// What it calls itself: tags, an escape, a turned direction, and too much.
+/// Agent version with tags, an escape sequence, a direction override, and too many characters.
 pub static AGENT_VERSION: LazyLock<String> = LazyLock::new(|| format!("\u{202e}<script>\u{1b}[31m\r\n{}", "x".repeat(3_000)));
 
 #[derive(NetworkBehaviour)]
@@ -25,7 +25,7 @@ struct Behaviour {
 pub struct Adversary {
     pub key: PeerKey,
     control: Control,
-    /// Votes streams that the node opens.
+    /// Votes streams opened by the node.
     votes: IncomingStreams,
     bulk: IncomingStreams,
     victim: PeerId,
@@ -33,7 +33,7 @@ pub struct Adversary {
     _swarm: tokio::task::JoinSet<()>,
 }
 
-/// A hello as bytes, written down by hand: version 1, protocol, chain, genesis, instance, linked.
+/// Encodes a hello by hand: version 1, protocol, chain, genesis, instance, linked.
 pub fn hello(instance: u64, linked: bool) -> Vec<u8> {
     let mut hello = vec![1];
     hello.extend(1u32.to_le_bytes());
@@ -54,7 +54,7 @@ impl Adversary {
         Self::dial(number, node, node.address()).await
     }
 
-    /// The same from another address of this machine: 127.0.0.`last`.
+    /// Like `connect`, from another loopback address: 127.0.0.`last`.
     pub async fn connect_from(last: u8, number: u8, node: &Node) -> Self {
         let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", relay.local_addr().unwrap().port(), node.key);
@@ -98,7 +98,7 @@ impl Adversary {
         within("a stream opens", self.control.open_stream(self.victim, StreamProtocol::new(protocol))).await
     }
 
-    /// As the chooser: opens votes, says `first`, hears the node's hello.
+    /// As the chooser: opens votes, sends `first`, receives the node's hello.
     pub async fn greet(&mut self, first: &[u8]) -> std::io::Result<(Stream, Vec<u8>)> {
         let mut votes = self.open("/corniche/votes/1").await.unwrap();
         votes.write_all(&framed(first)).await?;
@@ -107,13 +107,13 @@ impl Adversary {
         Ok((votes, theirs))
     }
 
-    /// As the chooser: the whole handshake, properly.
+    /// As the chooser: performs the whole handshake correctly.
     pub async fn link(&mut self) -> (Stream, Stream) {
         let (votes, _) = self.greet(&hello(1, false)).await.unwrap();
         (votes, self.open("/corniche/bulk/1").await.unwrap())
     }
 
-    /// As the one who is chosen: answers the node's hello.
+    /// As the other side: answers the node's hello.
     pub async fn answer(&mut self, hello: &[u8]) -> Stream {
         let (_, mut votes) = within("the node greets", self.votes.next()).await.unwrap();
         read_message(&mut votes).await.unwrap();
@@ -122,13 +122,13 @@ impl Adversary {
         votes
     }
 
-    /// As the one who is chosen: the node opens the second stream.
+    /// As the other side: waits for the node's second stream.
     pub async fn chosen(&mut self) -> Stream {
         within("the node chooses", self.bulk.next()).await.unwrap().1
     }
 }
 
-/// A plain connection from 127.0.0.`last` with a port of 127.0.0.1.
+/// Plain connection from 127.0.0.`last` to a port of 127.0.0.1.
 pub async fn socket_from(last: u8, port: u16) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
@@ -146,7 +146,7 @@ pub async fn read_message(stream: &mut Stream) -> std::io::Result<Vec<u8>> {
     within("a message arrives", reading).await
 }
 
-/// Waits until the stream ends, in whatever way.
+/// Waits until the stream ends, with or without an error.
 pub async fn ended(stream: &mut Stream) {
     let mut buffer = [0; 1024];
     within("the stream ends", async { while matches!(stream.read(&mut buffer).await, Ok(1..)) {} }).await;

@@ -1,4 +1,4 @@
-//! What faults lead to.
+//! Consequences of faults.
 
 use crate::support::{eventually, pair, tcp};
 use corniche_network::{Channel, Fault};

@@ -8,7 +8,7 @@ use corniche_network::{Channel, Event, Sent, Transport};
 use futures::{AsyncWriteExt, future::join};
 use std::time::Duration;
 
-/// Message `number`: its number, then as many bytes as make sizes vary, a few of them above what is written at once.
+/// Message with this number and padding of varying size, sometimes larger than a single write.
 fn message(number: u32) -> Vec<u8> {
     let padding = match number % 500 {
         0 => 300_000,
@@ -101,7 +101,7 @@ async fn a_guest_has_a_smaller_limit() {
     assert_eq!(guest.handle.send(first.key, Channel::Bulk, vec![0; limit + 1].into()), Sent::Oversized);
     guest.send(first.key, Channel::Bulk, vec![0; limit]);
     assert_eq!(first.message(guest.key, Channel::Bulk).await.len(), limit);
-    // The other way the sender is a validator.
+    // In the other direction the sender is a validator.
     first.send(guest.key, Channel::Bulk, vec![0; limit + 1]);
 }
 
@@ -154,7 +154,8 @@ async fn a_full_queue_drops_the_newest_and_counts() {
     let mut slow = tcp(2);
     slow.limits.bulk.inbox_bytes = 1 << 16;
     let (first, mut second) = pair(small, slow).await;
-    // The consumer of `second` takes nothing, so its inbox fills, then the streams' windows, then the queue.
+    // The consumer of `second` takes nothing, so first its inbox fills, then the streams' windows, then the
+    // queue.
     let mut queued = 0u32;
     let fill = async {
         while first.handle.stats().bulk.frames_dropped == 0 {
@@ -173,7 +174,7 @@ async fn a_full_queue_drops_the_newest_and_counts() {
         let bytes = second.message(first.key, Channel::Bulk).await;
         assert_eq!(bytes[..4], number.to_le_bytes(), "what was accepted arrives, in order and without a gap");
     }
-    // A votes message was never in the way of it.
+    // The bulk messages did not block the votes channel.
     first.send(second.key, Channel::Votes, b"vote".to_vec());
     assert_eq!(second.message(first.key, Channel::Votes).await, b"vote".as_slice());
 }

@@ -1,4 +1,4 @@
-//! Who may talk at all, and who is who.
+//! Handshakes and identities.
 
 use crate::{
     adversary::{Adversary, ended, framed, hello, read_message},
@@ -14,7 +14,7 @@ async fn stay_strangers(odd: ChainIdentity, swap: bool) {
     if swap { &mut first } else { &mut second }.chain = odd;
     let first = Node::start(first).await;
     let second = Node::start(dialling(second, &[&first])).await;
-    // Twice: the second time is after a pause, and is not logged again.
+    // Twice: the second attempt is after a pause, and is not logged again.
     for node in [&first, &second] {
         eventually("both see the difference", || node.handle.stats().general.handshakes_refused >= 2).await;
         assert_eq!(node.handle.peers(), []);
@@ -53,7 +53,7 @@ async fn a_validator_is_recognised_by_its_key_and_nobody_else_is_one() {
 
 #[tokio::test]
 async fn a_genesis_gives_chain_and_committee() {
-    // Whoever builds a node needs no more than this.
+    // The minimal configuration of a node.
     let config = NetworkConfig::new(identity(1), CHAIN, vec![key(1), key(2)]);
     assert!(config.listen.is_empty() && config.bootstrap.is_empty());
     let (mut first, mut second) = pair(tcp(1), tcp(2)).await;
@@ -98,7 +98,7 @@ async fn streams_out_of_order_are_a_fault() {
     let (chooser, other) = chooser_and_other();
     let node = Node::start(tcp(other)).await;
     let mut adversary = Adversary::connect(chooser, &node).await;
-    // The node may hang up before the stream is even open on our side.
+    // The node may close the connection before the stream is open on our side.
     if let Ok(mut bulk) = adversary.open("/corniche/bulk/1").await {
         ended(&mut bulk).await;
     }

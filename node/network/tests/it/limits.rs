@@ -1,4 +1,4 @@
-//! How many may connect, and how fast guests may talk.
+//! Limits on connections, and rate limits of guests.
 
 use crate::support::{Node, dialling, eventually, tcp};
 use corniche_network::Channel;
@@ -17,7 +17,7 @@ async fn guests_share_their_slots_and_validators_have_their_own() {
         node.up(validator.key).await;
     }
     assert!(!node.handle.is_up(&late.key));
-    // The slot is free again when the first guest leaves.
+    // The slot is free again when the first guest disconnects.
     guest.handle.shutdown().await;
     node.down(guest.key).await;
     node.up(late.key).await;

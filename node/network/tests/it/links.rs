@@ -1,4 +1,4 @@
-//! One link per peer, whatever happens to connections.
+//! One link per peer, for any sequence of connections.
 
 use crate::{
     adversary::{Adversary, ended, hello},
@@ -17,7 +17,7 @@ fn address(number: u8, port: u16) -> PeerAddress {
     PeerAddress { key: key(number), address: format!("/ip4/127.0.0.1/tcp/{port}").parse().unwrap() }
 }
 
-/// A message there and back on both channels.
+/// Sends a message in each direction on both channels.
 async fn talk(first: &mut Node, second: &mut Node) {
     for channel in Channel::ALL {
         first.send(second.key, channel, b"ping".to_vec());
@@ -74,7 +74,7 @@ async fn five_nodes_that_all_dial_each_other_form_one_mesh() {
 
 #[tokio::test]
 async fn a_peer_that_restarts_on_the_same_port_is_found_again() {
-    // Only one of them dials; it is found by the other in one case and finds it in the other.
+    // Only one of them dials. In one case the restarted node is dialled, in the other it dials.
     for restarted in [1, 2] {
         let ports = [free_port(), free_port()];
         let dialler = NetworkConfig { bootstrap: vec![address(1, ports[0])], ..fixed(2, ports[1]) };
@@ -101,15 +101,15 @@ async fn a_peer_that_restarts_on_the_same_port_is_found_again() {
 
 #[tokio::test]
 async fn a_peer_found_by_name_is_dialled_where_it_said_it_listens() {
-    // Node 1 knows nobody. After node 2 has introduced itself and restarted without knowing anybody either, only what node 1
-    // remembers can bring them together.
+    // Node 1 has no bootstrap addresses. Node 2 announces its address, and restarts without bootstrap
+    // addresses too. So only the address stored by node 1 can connect them.
     let port = free_port();
     let mut first = Node::start(tcp(1)).await;
     let mut second = Node::start(dialling(fixed(2, port), &[&first])).await;
     first.up(second.key).await;
     second.up(first.key).await;
     talk(&mut first, &mut second).await;
-    // Identification is its own exchange: it is known to have happened once a restart is answered.
+    // Identification is a separate exchange: it is known to be done once node 1 dials the restarted node.
     let forgetful = async {
         loop {
             second.handle.shutdown().await;

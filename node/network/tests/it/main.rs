@@ -1,4 +1,4 @@
-//! Nodes on real loopback sockets. Every wait is for a condition and has a deadline.
+//! Nodes on real loopback sockets. Every wait is for a condition and has a timeout.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What nodes know of each other: version and round trip.
+//! Information about peers: version and round-trip time.
 
 use crate::{
     adversary::{AGENT_VERSION, Adversary, hello},
@@ -7,7 +7,7 @@ use crate::{
 use corniche_network::{PeerInfo, PeerKey, Transport};
 use std::time::SystemTime;
 
-/// What `node` knows of a peer that is up, once that is all there is to know.
+/// Information of `node` about a connected peer, once it is complete.
 async fn known(node: &Node, peer: PeerKey) -> PeerInfo {
     let of_peer = || node.handle.peer_infos().into_iter().find(|info| info.peer.id == peer);
     let complete = |info: &PeerInfo| info.agent_version.is_some() && info.round_trip.is_some();

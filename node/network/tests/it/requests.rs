@@ -1,4 +1,4 @@
-//! Questions and answers.
+//! Requests and responses.
 
 use crate::support::{Node, config, dialling, eventually, key, pair, tcp, within};
 use corniche_network::{NetworkConfig, RequestError, Transport};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 async fn answered(transport: Transport) {
     let (mut first, mut second) = pair(config(1, transport), config(2, transport)).await;
-    // Each asks the other, several at once, with small and large answers.
+    // Each sends the other several requests at once, with small and large responses.
     for (asker, answerer) in [(&first.handle, &mut second)] {
         let asking =
             [0usize, 1, 5_000_000].map(|size| asker.request(answerer.key, (size as u64).to_le_bytes().to_vec().into()));
@@ -157,7 +157,7 @@ async fn a_request_ends_with_its_link() {
     drop(held);
 }
 
-/// A node that serves, with a peer of each number.
+/// Server node, with one peer per number.
 async fn served<const COUNT: usize>(server: NetworkConfig, peers: [u8; COUNT]) -> (Node, [Node; COUNT]) {
     let mut server = Node::start(server).await;
     let mut connected = Vec::new();
@@ -226,7 +226,7 @@ async fn a_peer_is_not_answered_faster_than_its_bytes_allow() {
         }
     });
     assert_eq!(within("the first", guest.handle.request(server_key, vec![].into())).await.unwrap().len(), 1000);
-    // A quarter of an hour would have to pass.
+    // The next response would have to wait for fifteen minutes.
     assert_eq!(within("the refusal", guest.handle.request(server_key, vec![].into())).await, Err(RequestError::Refused));
     for _ in 0..10 {
         let answer = within("the answer", validator.handle.request(server_key, vec![].into())).await;
@@ -247,7 +247,7 @@ async fn guests_together_are_not_answered_faster_than_their_bytes_allow() {
         }
     });
     assert_eq!(within("the first", guest.handle.request(server_key, vec![].into())).await.unwrap().len(), 1000);
-    // Another guest, which had no answer yet.
+    // Another guest, without a response so far.
     assert_eq!(within("the refusal", other.handle.request(server_key, vec![].into())).await, Err(RequestError::Refused));
     let answer = within("the answer", validator.handle.request(server_key, vec![].into())).await;
     assert_eq!(answer.unwrap().len(), 1000);

@@ -1,4 +1,4 @@
-//! Connection slots under attack: by connections that prove no key, and by keys that cost nothing.
+//! Attacks on connection slots: by connections that prove no key, and with free keys.
 
 use crate::{
     adversary::{Adversary, socket_from},
@@ -8,10 +8,10 @@ use corniche_network::NetworkConfig;
 use std::time::Duration;
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
-/// Longer than any test: what only ends by this does not end.
+/// Longer than any test, so that no timeout can end a connection.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// A node with few slots, on which nothing ends by its age.
+/// Node with few slots and no expiry by age.
 fn narrow() -> NetworkConfig {
     let mut config = tcp(1);
     config.limits.pending_inbound = 8;
@@ -25,12 +25,12 @@ fn narrow() -> NetworkConfig {
     config
 }
 
-/// A connection from 127.0.0.`from` on which nothing is ever sent.
+/// Connection from 127.0.0.`from` that never sends anything.
 async fn silent(from: u8, node: &Node) -> TcpStream {
     socket_from(from, node.port()).await
 }
 
-/// Opens silent connections, in turn from these addresses, until the node refuses `refusals`.
+/// Opens silent connections from these addresses, round robin, until the node has refused `refusals`.
 async fn fill(node: &Node, addresses: impl IntoIterator<Item = u8> + Clone, refusals: u64) -> Vec<TcpStream> {
     let mut held = Vec::new();
     let before = node.handle.stats().general.connections_refused;
@@ -60,7 +60,7 @@ async fn silent_connections_of_one_address_keep_out_nobody_else() {
 #[tokio::test]
 async fn silent_connections_of_many_addresses_keep_out_no_validator() {
     let mut config = narrow();
-    // It is known where this validator is, although nothing listens there any more.
+    // The address of this validator is configured, although nothing listens there any more.
     config.bootstrap.push(format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", free_port(), key(2)).parse().unwrap());
     let mut node = Node::start(config).await;
     let _held = fill(&node, 2..=9, 20).await;
@@ -91,7 +91,7 @@ async fn a_newcomer_takes_the_slot_of_a_silent_connection() {
     }
     let guest = Node::start(dialling(tcp(100), &[&node])).await;
     node.up(guest.key).await;
-    // The oldest of them made room, first for the later ones.
+    // The oldest one lost its slot to a later one.
     hears_the_end(held.swap_remove(0)).await;
 }
 

@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-/// Long enough for a loaded machine: only a failing test waits for it.
+/// Timeout for loaded machines: only a failing test reaches it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 pub const CHAIN: ChainIdentity = ChainIdentity { chain_id: 77, genesis_hash: B256::repeat_byte(0x77) };
 
-/// Waits for a future, and says what was missing if it does not come.
+/// Waits for a future; panics with `what` at the timeout.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(DEADLINE, future).await {
         Ok(value) => value,
@@ -23,7 +23,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits for a condition that no event announces.
+/// Waits for a condition that has no event.
 pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let looking = async {
         let mut ticks = tokio::time::interval(Duration::from_millis(2));
@@ -42,12 +42,12 @@ pub fn key(number: u8) -> PeerKey {
     identity(number).key()
 }
 
-/// Two node numbers, the first of which chooses the link between them: its key is the smaller one.
+/// Two node numbers; the first has the smaller key and chooses the link.
 pub fn chooser_and_other() -> (u8, u8) {
     if key(1) < key(2) { (1, 2) } else { (2, 1) }
 }
 
-/// A node of a network in which nodes 1 to 9 are validators 0 to 8, listening on a free port, impatient.
+/// Node of a network in which nodes 1 to 9 are validators 0 to 8, on a free port, with short timeouts.
 pub fn config(number: u8, transport: Transport) -> NetworkConfig {
     let validators = (1..=9).map(key).collect();
     let mut config = NetworkConfig::new(identity(number), CHAIN, validators);
@@ -71,14 +71,14 @@ pub fn dialling(mut config: NetworkConfig, peers: &[&Node]) -> NetworkConfig {
     config
 }
 
-/// A running node. Taking events through it checks that `PeerUp` and `PeerDown` alternate and that nothing else comes
-/// from a peer that is down.
+/// Running node. Receiving events through it checks that `PeerUp` and `PeerDown` alternate, and that a
+/// disconnected peer causes no other events.
 pub struct Node {
     pub handle: NetworkHandle,
     pub key: PeerKey,
     events: Events,
     up: BTreeMap<PeerKey, bool>,
-    /// Taken and not asked for yet.
+    /// Received, but not requested yet.
     waiting: VecDeque<Event>,
 }
 
@@ -89,13 +89,13 @@ impl Node {
         Self { handle, key, events, up: BTreeMap::new(), waiting: VecDeque::new() }
     }
 
-    /// The address to dial, `/p2p` included.
+    /// Address to dial, including `/p2p`.
     pub fn address(&self) -> String {
         let addresses = self.handle.listen_addresses();
         format!("{}/p2p/{}", addresses.first().expect("it listens"), self.key)
     }
 
-    /// The port of its first address.
+    /// Port of its first address.
     pub fn port(&self) -> u16 {
         self.address().split('/').nth(4).unwrap().parse().unwrap()
     }
@@ -110,7 +110,7 @@ impl Node {
         }
     }
 
-    /// The next event that `wanted` takes something from; the others stay for later calls.
+    /// Next event that `wanted` accepts; the others are kept for later calls.
     pub async fn expect<T>(&mut self, what: &str, mut wanted: impl FnMut(Event) -> Result<T, Event>) -> T {
         for _ in 0..self.waiting.len() {
             let event = self.waiting.pop_front().unwrap();
@@ -145,7 +145,7 @@ impl Node {
         self.expect("a peer goes down", wanted).await;
     }
 
-    /// The next message on this channel from this peer.
+    /// Next message on this channel from this peer.
     pub async fn message(&mut self, peer: PeerKey, channel: Channel) -> Vec<u8> {
         let wanted = |event| match event {
             Event::Message { from, channel: on, bytes } if from.id == peer && on == channel => Ok(bytes.to_vec()),
@@ -162,7 +162,7 @@ impl Node {
         self.expect("a request arrives", wanted).await
     }
 
-    /// Takes everything until the network ends, and returns what was never asked for.
+    /// Receives everything until the network ends; returns the events that were never requested.
     pub async fn drain(mut self) -> Vec<Event> {
         self.handle.shutdown().await;
         while let Some(event) = within("the network ends", self.events.recv()).await {
@@ -173,7 +173,7 @@ impl Node {
         self.waiting.into()
     }
 
-    /// How often links came up and went down so far, taken events or not.
+    /// Number of times that links came up and went down so far, whether or not their events were received.
     pub fn ups_and_downs(&self) -> (u64, u64) {
         let general = self.handle.stats().general;
         (general.links_opened, general.links_closed)
@@ -194,7 +194,7 @@ pub async fn pair(first: NetworkConfig, second: NetworkConfig) -> (Node, Node) {
     (first, second)
 }
 
-/// A port that was free a moment ago.
+/// Port that was free a moment ago.
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

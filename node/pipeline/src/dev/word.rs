@@ -1,32 +1,32 @@
-//! What stands among the ordered transactions and is none.
+//! Control records among the ordered transactions of a development chain.
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_admission::batch::MIN_TRANSACTION_BYTES;
 use corniche_state::{ABI_VERSION, Account, Changes, KECCAK_EMPTY, Overlay, StateView};
 use corniche_types::{Address, B256, Bytes, OrderedTransaction, ProtocolRules, TimestampMs, U256, keccak256};
 
-/// First byte of a word: a type that no transaction has.
+/// First byte of a control record: a type that no transaction has.
 const TAG: u8 = 0x7f;
 
-/// See [`crate::dev`].
+/// Control record; see [`crate::dev`].
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Word {
-    /// The block that goes on has this time.
+    /// Sets the time of the open block.
     Time(TimestampMs),
-    /// The block ends here, with transactions or without. The number names it to who asked for it; 0: nobody.
+    /// Ends the block, with or without transactions. The number identifies the requester; 0: none.
     End(u64),
     SetBalance(Address, U256),
     SetNonce(Address, u64),
     SetCode(Address, Bytes),
     SetStorage(Address, B256, B256),
-    /// In this block a gas costs so many wei at least.
+    /// Sets the minimum base fee of this block, in wei per gas.
     BaseFee(u64),
-    /// What transactions of this block read as its randomness.
+    /// Sets the randomness of this block.
     Randomness(B256),
 }
 
 impl Word {
-    /// As long as a batch's entry has to be.
+    /// Padded to the minimum length of a batch's entry.
     pub fn encode(&self) -> Bytes {
         let body = borsh::to_vec(self).expect("writing into memory cannot fail");
         let mut raw = [&[TAG][..], &body].concat();
@@ -41,7 +41,7 @@ impl Word {
         body.iter().all(|byte| *byte == 0).then_some(word)
     }
 
-    /// Whose account it changes.
+    /// Account that it changes.
     pub fn account(&self) -> Option<Address> {
         match self {
             Self::Time(_) | Self::End(_) | Self::BaseFee(_) | Self::Randomness(_) => None,
@@ -53,7 +53,7 @@ impl Word {
     }
 }
 
-/// What the words of a block come to, on top of `view`.
+/// Changes made by a block's control records on top of `view`.
 pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rules: &ProtocolRules) -> Changes {
     let mut changes = Changes::default();
     for word in ordered.iter().filter_map(|ordered| Word::decode(&ordered.raw)) {
@@ -65,7 +65,7 @@ pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rule
             Word::SetCode(_, code) => set_code(&mut account, code, rules, &mut changes),
             Word::SetStorage(_, slot, value) => {
                 changes.storage.insert((address, slot), value);
-                // An account that does not exist has no storage.
+                // A nonexistent account cannot have storage.
                 account.nonce = account.nonce.max(u64::from(account.is_empty()));
             }
             Word::Time(_) | Word::End(_) | Word::BaseFee(_) | Word::Randomness(_) => {}
@@ -75,13 +75,13 @@ pub(crate) fn changes(ordered: &[OrderedTransaction], view: &dyn StateView, rule
     changes
 }
 
-/// The base fee that a block's words say.
+/// Base fee set by a block's control records.
 pub(crate) fn base_fee(ordered: &[OrderedTransaction]) -> Option<u64> {
     let said = |word| if let Word::BaseFee(wei) = word { Some(wei) } else { None };
     ordered.iter().filter_map(|ordered| said(Word::decode(&ordered.raw)?)).next_back()
 }
 
-/// The randomness that a block's words say.
+/// Randomness set by a block's control records.
 pub(crate) fn randomness(ordered: &[OrderedTransaction]) -> Option<B256> {
     let said = |word| if let Word::Randomness(said) = word { Some(said) } else { None };
     ordered.iter().filter_map(|ordered| said(Word::decode(&ordered.raw)?)).next_back()

@@ -1,4 +1,4 @@
-//! The first half: running a block's transactions and writing what they changed.
+//! First half: runs a block's transactions and writes their changes to the state.
 
 use super::{Ancestors, ExecutionStart, VerifiedTransaction};
 use crate::{BlockPlan, dev};
@@ -12,8 +12,8 @@ use corniche_types::{
 use corniche_vm::{BlockEnv, Vm};
 use std::sync::Arc;
 
-/// Runs blocks one after the other. What the next block has to know of the last one is its [`Parent`] and the state, so it
-/// can begin before anybody has hashed the last one.
+/// Executes blocks one after the other. The next block needs only the [`Parent`] and the state, so it can
+/// start before the last one is hashed.
 pub struct Runner {
     genesis: Arc<Genesis>,
     fee_addresses: Vec<Address>,
@@ -22,14 +22,14 @@ pub struct Runner {
     parent: Parent,
     ancestors: Ancestors,
     pool: Arc<dyn Pool>,
-    /// A development chain: words among the transactions set accounts.
+    /// True on a development chain: control records among the transactions set accounts.
     obeys_words: bool,
-    /// `None`: nothing is run before it is ordered.
+    /// `None`: transactions run only after they are ordered.
     speculator: Option<Speculator>,
     statistics: Statistics,
 }
 
-/// A block that was run and not yet sealed. Its changes are in the state.
+/// Block that was executed and is not sealed yet. Its changes are in the state.
 #[derive(Debug)]
 pub struct Ran {
     pub(super) plan: BlockPlan,
@@ -44,18 +44,18 @@ impl Ran {
         Height(self.env.number)
     }
 
-    /// What running it took; nothing where another way of running was used.
+    /// Execution statistics of the block; empty after [`Runner::run_by`].
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
 }
 
-/// What the next block's environment is made from. Nothing in it is a hash.
+/// Inputs for the next block's environment. Contains no hash.
 struct Parent {
     number: u64,
     timestamp: u64,
     base_fee: u64,
-    /// Gas used by the blocks that carry the parent's timestamp, the parent included.
+    /// Gas used by the blocks with the parent's timestamp, including the parent.
     gas_in_second: u64,
 }
 
@@ -87,37 +87,37 @@ impl Runner {
         }
     }
 
-    /// With these threads instead of the caller's own.
+    /// Uses these threads instead of the caller's.
     #[must_use]
     pub fn on(self, pool: Arc<dyn Pool>) -> Self {
         Self { pool, ..self }
     }
 
-    /// With transactions run before they are ordered, up to these limits.
+    /// Runs transactions speculatively before they are ordered, up to these limits.
     #[must_use]
     pub fn speculating(self, limits: SpeculationLimits) -> Self {
         Self { speculator: Some(Speculator::new(limits)), ..self }
     }
 
-    /// On a development chain; see [`crate::dev`].
+    /// Applies the control records of a development chain; see [`crate::dev`].
     #[must_use]
     pub fn obeying_words(self, obeys_words: bool) -> Self {
         Self { obeys_words, ..self }
     }
 
-    /// What running blocks took so far.
+    /// Execution statistics so far.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// The base fee of a block in the given second on top of the last block run.
+    /// Base fee of a block in the given second on top of the last executed block.
     pub fn base_fee_at(&self, second: u64) -> u64 {
         let Parent { timestamp, base_fee, gas_in_second, .. } = self.parent;
         fees::next_base_fee(&self.genesis.fees, base_fee, timestamp, gas_in_second, second)
     }
 
-    /// Runs the next block. `verify` checks all ordered transactions' signatures, in order; the rim does it on several
-    /// threads ([`super::verify_all`] is the plain version).
+    /// Executes the next block. `verify` checks the signatures of all ordered transactions, in order; the
+    /// node does it on several threads ([`super::verify_all`] is the single-threaded version).
     pub fn run(
         &mut self,
         plan: BlockPlan,
@@ -140,7 +140,7 @@ impl Runner {
         Ran { runs, ..self.finish(plan, env, &candidates, output) }
     }
 
-    /// The same with another way of running the candidates; everything around it is as in [`Self::run`].
+    /// Like [`Self::run`], but runs the candidates with `run`.
     pub fn run_by(
         &mut self,
         plan: BlockPlan,
@@ -155,15 +155,17 @@ impl Runner {
         self.finish(plan, env, &candidates, output)
     }
 
-    /// These will probably be ordered soon (rule S1). Cheap: they wait for [`Self::speculate`].
+    /// Offers transactions that will probably be ordered soon (rule S1). Cheap: they only wait for
+    /// [`Self::speculate`].
     pub fn offer(&mut self, author: ValidatorIndex, transactions: Vec<Bytes>) {
         if let Some(speculator) = &mut self.speculator {
             speculator.offer(author, transactions);
         }
     }
 
-    /// Runs one of the transactions offered, as if it were in a block of this second, or looks after the results there are; false
-    /// when there is nothing to do. To be called when no block waits to be run: what is ordered comes first (S6).
+    /// Speculatively runs one offered transaction, as if in a block of this second, or refreshes existing
+    /// results. Returns false if there is nothing to do. Call it only when no block waits: ordered
+    /// transactions have priority (S6).
     pub fn speculate(
         &mut self,
         second: u64,
@@ -183,17 +185,18 @@ impl Runner {
         true
     }
 
-    /// What running early took so far.
+    /// Counters of speculation.
     pub fn speculation(&self) -> SpeculationCounts {
         self.speculator.as_ref().map(Speculator::counts).unwrap_or_default()
     }
 
-    /// Hashes of the transactions whose results wait to be adopted.
+    /// Hashes of the transactions with speculative results that may still be adopted.
     pub fn speculated(&self) -> Vec<B256> {
         self.speculator.iter().flat_map(Speculator::hashes).copied().collect()
     }
 
-    /// Candidates of a plan. A transaction that was run early was checked then; the same bytes are not checked again.
+    /// Candidates of a plan. The signatures of transactions that ran speculatively were verified then and are
+    /// not verified again.
     fn check(
         &self,
         plan: &BlockPlan,
@@ -220,7 +223,8 @@ impl Runner {
                 dev::changes(&plan.ordered, &Overlay { base: &self.state.latest(), changes: &output.changes }, env.rules);
             output.changes.merge(said);
         }
-        // Behind everything that may be said of an account; the next block's transactions are the first to see it.
+        // Written last, after any other change of that account; the next block's transactions are the first
+        // to see it.
         if let Some((number, hash)) = self.ancestors.written_by(env.number) {
             output.changes.storage.insert((certified::ADDRESS, certified::slot(number)), hash);
         }
@@ -230,7 +234,8 @@ impl Runner {
         Ran { plan, env, output, returned, runs: Runs::default() }
     }
 
-    /// The next block as far as it can be foreseen; what a transaction sees of it is compared before its result is adopted (S3).
+    /// Expected environment of the next block. Before a result is adopted, the values that its transaction
+    /// read are compared with the actual ones (S3).
     fn early_env(&self, second: u64) -> BlockEnv {
         self.env_in(second, Address::ZERO, B256::ZERO)
     }
@@ -243,7 +248,7 @@ impl Runner {
     }
 
     fn env_in(&self, second: u64, coinbase: Address, randomness: B256) -> BlockEnv {
-        // The header carries seconds, non-decreasing (design §3).
+        // The header has seconds that do not decrease (design §3).
         let timestamp = self.parent.timestamp.max(second);
         BlockEnv {
             rules: self.genesis.rules_at(Height(self.parent.number + 1)),

@@ -1,4 +1,4 @@
-//! The second half: what a block that was run is called.
+//! Second half: computes the header and hash of an executed block.
 
 use super::{Executed, ExecutionStart, Ran};
 use corniche_executor::BlockOutput;
@@ -8,18 +8,19 @@ use corniche_types::{
 };
 use std::sync::{Arc, mpsc::Sender};
 
-/// Return data of a block's transactions that is kept with their receipts. A byte costs a quarter of a gas, so a large block gas
-/// limit would buy more than a record of the log carries. It is in no root, so what is kept is no part of the rules.
+/// Maximum size of the return data stored with a block's receipts, in bytes. A byte costs a quarter of a gas,
+/// so with a large block gas limit the return data could exceed the size of a log record. It is in no root,
+/// so dropping it is outside the protocol rules.
 const MAX_OUTPUT_BYTES: usize = 128 << 20;
 
-/// Hashes blocks in the order they were run: the tree over the state, the ordering record, the header.
+/// Seals blocks in the order they were executed: state tree, ordering record, header, hash.
 pub struct Sealer {
     engine: String,
     committee_hash: B256,
     tree: SharedTree,
     parent: Height,
     parent_hash: B256,
-    /// For the runner, which writes them into the state much later.
+    /// To the runner, which writes the hashes into the state much later.
     sealed: Sender<B256>,
 }
 
@@ -35,12 +36,12 @@ impl Sealer {
         }
     }
 
-    /// The tree over the state after the last block sealed here, for whoever makes proofs.
+    /// State tree after the last block sealed here, for proofs.
     pub fn tree(&self) -> SharedTree {
         self.tree.clone()
     }
 
-    /// Seals the block that was run after the last one sealed here.
+    /// Seals the next executed block.
     pub fn seal(&mut self, ran: Ran) -> Executed {
         assert_eq!(ran.height(), self.parent.next(), "invariant: blocks are sealed in the order they were run");
         let Ran { plan, env, output, returned, .. } = ran;
@@ -68,7 +69,7 @@ impl Sealer {
         let hash = header_hash(&header);
         self.parent = Height(env.number);
         self.parent_hash = hash;
-        // The runner is gone only when nothing more will be run.
+        // The runner is dropped only when nothing more will be executed.
         let _ = self.sealed.send(hash);
         let block = Block { header, ordering, ordered: plan.ordered };
         let committed = CommittedBlock { block, receipts, changes, resume: plan.resume };
@@ -96,7 +97,7 @@ impl Sealer {
     }
 }
 
-/// Drops return data that does not fit.
+/// Drops return data beyond the limit.
 fn bound_outputs(receipts: &mut [Receipt], most: usize) {
     let mut left = most;
     for receipt in receipts {

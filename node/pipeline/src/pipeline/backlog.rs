@@ -1,48 +1,50 @@
-//! Ordered blocks on their way to execution: how many there may be, and what happens when there are more.
+//! Ordered blocks that wait for execution: limits, and reactions when they are exceeded.
 //!
-//! Ordering may be faster than execution: this node's processor or disk is slow, certificates do not come, or a faulty proposer
-//! orders many small blocks. What waits is bounded in three steps (design §3):
+//! Ordering may be faster than execution: the node's processor or disk is slow, certificates are missing, or
+//! a faulty proposer orders many small blocks. The backlog is bounded in three steps (design §3):
 //!
-//! 1. From [`LIMIT`] blocks or [`LIMIT_BYTES`] on, own proposals are empty. Where all validators are slow, that is enough.
-//! 2. From twice that on, no more blocks are cut from commits ([`Backlog::is_full`]). A commit that waits costs its batches'
-//!    bytes, however many blocks it will make.
-//! 3. While commits wait for that reason, the engine is given no messages, so it orders nothing more. To the engine this is a
-//!    link that loses messages, which it can live with.
+//! 1. From [`LIMIT`] blocks or [`LIMIT_BYTES`] on, own proposals are empty. If all validators are slow, that
+//!   is enough.
+//! 2. From twice that on, no more blocks are cut from commits ([`Backlog::is_full`]). A waiting commit costs
+//!   only the bytes of its batches, however many blocks it will make.
+//! 3. While commits wait for that reason, the engine gets no messages, so it orders nothing more. For the
+//!   engine this is like a lossy link, which it tolerates.
 //!
-//! A node in step 3 comes out of it in one of three ways:
+//! A node leaves step 3 in one of three ways:
 //!
-//! - Its own processor or disk was slow: it executes what waits.
-//! - It missed certificates: the others show it theirs, and it follows the certified blocks.
-//! - Nobody can certify, because faulty validators order without certifying and an honest one lags: the one that lags follows
-//!   the blocks that f + 1 others executed, and certifies with them (decision 0019).
+//! - Its processor or disk was slow: it executes the backlog.
+//! - It missed certificates: the others send it theirs, and it follows the certified blocks.
+//! - No certificate is possible, because faulty validators order without certifying and an honest one lags:
+//!   the lagging one follows the blocks that f + 1 others executed, and certifies with them (decision 0019).
 //!
-//! So the engine's questions of validators that lag need no exception from step 3. The others have forgotten what those ask for
-//! by then, and what they would answer could not be executed either.
+//! So requests from engines of lagging validators need no exception from step 3. By then the other engines
+//! have forgotten the requested data, and the responses could not be executed either.
 //!
-//! Dropping the engine instead of step 3 would be no simpler and would not work: when all honest validators are over the limit
-//! at once, each would build its engine anew, which delivers the same commits again.
+//! Alternative not chosen: dropping the engine instead of step 3. It is no simpler and does not work. If all
+//! honest validators exceed the limit at once, each would build its engine anew, and the engines would
+//! deliver the same commits again.
 
 use crate::words::Plan;
 use corniche_types::Height;
 use std::collections::VecDeque;
 
-/// With this many ordered blocks waiting for execution, own proposals go empty.
+/// Number of ordered blocks waiting for execution from which own proposals are empty.
 pub const LIMIT: usize = 64;
-/// With this many bytes of ordered blocks waiting for execution, own proposals go empty.
+/// Bytes of ordered blocks waiting for execution from which own proposals are empty.
 pub const LIMIT_BYTES: usize = 64 << 20;
-/// Bytes of blocks that execution and the disk have at a time, unless a single block is larger.
+/// Maximum bytes of blocks that are being executed or appended, unless a single block is larger.
 const UNDER_WAY_BYTES: usize = 64 << 20;
-/// What a block and an entry take in memory beside the entry's bytes.
+/// Memory overhead of a block and of an entry, beside the entry's bytes.
 const BLOCK_OVERHEAD: usize = 1_024;
 const ENTRY_OVERHEAD: usize = 64;
 
 /// See the module documentation.
 #[derive(Default)]
 pub struct Backlog {
-    /// Not yet given to execution.
+    /// Blocks not given to execution yet.
     waiting: VecDeque<(Plan, usize)>,
     waiting_bytes: usize,
-    /// Given to execution and not yet durable.
+    /// Blocks given to execution that are not durable yet.
     under_way: VecDeque<(Height, usize)>,
     under_way_bytes: usize,
 }
@@ -55,12 +57,12 @@ impl Backlog {
         self.waiting.push_back((plan, bytes));
     }
 
-    /// The next block to execute.
+    /// Next block to execute.
     pub fn front(&self) -> Option<&Plan> {
         self.waiting.front().map(|(plan, _)| plan)
     }
 
-    /// Blocks that were not given to execution.
+    /// Number of blocks not given to execution yet.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -69,7 +71,8 @@ impl Backlog {
         self.waiting.is_empty()
     }
 
-    /// Takes the next block for execution if its height may be executed and what is under way leaves room.
+    /// Takes the next block for execution, if its height may be executed and the blocks in progress leave
+    /// room.
     pub fn start(&mut self, may_execute: impl FnOnce(Height) -> bool) -> Option<Plan> {
         let (plan, bytes) = self.waiting.front()?;
         let has_room = self.under_way.is_empty() || self.under_way_bytes + bytes <= UNDER_WAY_BYTES;
@@ -83,7 +86,7 @@ impl Backlog {
         Some(plan)
     }
 
-    /// Everything up to this height is durable.
+    /// Records that all blocks up to this height are durable.
     pub fn appended(&mut self, height: Height) {
         while self.under_way.front().is_some_and(|(at, _)| *at <= height) {
             let (_, bytes) = self.under_way.pop_front().expect("front was there");
@@ -91,18 +94,18 @@ impl Backlog {
         }
     }
 
-    /// Forgets what was not given to execution.
+    /// Drops the blocks not given to execution.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.waiting_bytes = 0;
     }
 
-    /// Own proposals would only add to what waits.
+    /// True if own proposals should be empty.
     pub fn is_long(&self) -> bool {
         self.waiting.len() >= LIMIT || self.waiting_bytes >= LIMIT_BYTES
     }
 
-    /// No more blocks are cut from commits.
+    /// True if no more blocks should be cut from commits.
     pub fn is_full(&self) -> bool {
         self.waiting.len() >= 2 * LIMIT || self.waiting_bytes >= 2 * LIMIT_BYTES
     }

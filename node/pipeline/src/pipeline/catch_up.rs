@@ -1,4 +1,4 @@
-//! Between ordering and following.
+//! Switches between ordering and following.
 
 use super::{AHEAD_OF_CERTIFICATION, Mode, Pipeline};
 use crate::blocks::{BlockBuilder, BlockPlan};
@@ -9,15 +9,15 @@ use corniche_certify::WeakCertificate;
 use corniche_engine::{Input as EngineInput, Ticket, TraceEvent};
 use corniche_types::{Bytes, Height, TimestampMs, ValidatorIndex};
 
-/// A validator that lacks blocks which are certified, or which f + 1 others executed, and gets none from its engine for this long
-/// follows.
+/// Timeout after which a validator follows: it lacks blocks that are certified, or that f + 1 others
+/// executed, and its engine delivers none.
 const PATIENCE_MS: u64 = 1_000;
 
 impl Pipeline {
-    /// Decides between ordering and following, and asks for blocks.
+    /// Decides between ordering and following, and requests blocks.
     pub(super) fn follow(&mut self, now: TimestampMs) {
         let lag = self.follower.target().0.saturating_sub(self.appended.0);
-        // While ordered blocks are on their way through execution and disk, following would only start them over.
+        // While ordered blocks are being executed or appended, following would only start them over.
         let at_rest = self.is_idle() || self.is_blocked();
         if lag == 0 || !at_rest {
             self.stuck_since = None;
@@ -46,8 +46,9 @@ impl Pipeline {
         }
     }
 
-    /// Blocks that a follower lacks. A weak certificate comes first: it was needed, because nothing moved, and an honest peer has its blocks. A
-    /// certificate may be known to nobody but a faulty validator that does not serve them.
+    /// Blocks that a follower lacks. A weak certificate has priority: it exists because nothing moved, and an
+    /// honest peer has its blocks. A certificate may be known only to a faulty validator that does not serve
+    /// the blocks.
     pub(super) fn missing(&self) -> Option<Missing> {
         let from = self.planned.next();
         let weak = self.weak_certificate.as_ref().map(WeakCertificate::height);
@@ -55,9 +56,9 @@ impl Pipeline {
         (through.is_some() || self.follower.target() >= from).then_some(Missing { from, through })
     }
 
-    /// Decides to follow blocks that nobody has certified: f + 1 others executed them, and neither this node's engine nor a certificate
-    /// brings them. Without this node the others may be too few to certify, and they may have forgotten what its engine lacks
-    /// (decision 0019).
+    /// Decides to follow uncertified blocks: f + 1 others executed them, and neither this node's engine nor a
+    /// certificate delivers them. Without this node the others may be too few to certify, and may have
+    /// forgotten the data that its engine lacks (decision 0019).
     fn look_at_shares(&mut self, now: TimestampMs, at_rest: bool) {
         let may_follow = self.own.is_some() && self.mode != Mode::Rejoining;
         if !(at_rest && may_follow && self.certifier.newest_share().is_some()) {
@@ -69,8 +70,9 @@ impl Pipeline {
             return;
         }
         self.look_at = Some(TimestampMs(now.0 + PATIENCE_MS));
-        // One that is followed already stays, because answers may be on their way; more validators may have signed it since. Beyond
-        // what may be executed, certificates are needed first.
+        // A weak certificate that is being followed stays, because responses may be on their way; meanwhile
+        // more validators may have signed it. Beyond the height that may be executed, certificates are needed
+        // first.
         let followed = self.weak_certificate.as_ref().map(WeakCertificate::height).filter(|height| *height > self.appended);
         let through = followed.unwrap_or_else(|| self.may_execute_through());
         let Some(weak) = self.certifier.weak_certificate(through) else { return };
@@ -86,14 +88,15 @@ impl Pipeline {
         }
     }
 
-    /// Ordered blocks wait, and none is on its way: the first needs a certificate that this node does not have. Others dropped
-    /// our shares or we dropped theirs, which nobody sends again, so only a later certificate and the blocks below it help.
+    /// True if ordered blocks wait and none is in progress: the first one needs a certificate that this node
+    /// lacks. Shares were dropped on one side and are not sent again. So only a later certificate with the
+    /// blocks below it helps.
     pub(super) fn is_blocked(&self) -> bool {
         let waits = self.backlog.front().is_some_and(|plan| plan.height > self.may_execute_through());
         waits && self.appended == self.executing
     }
 
-    /// When an ordering validator gives up waiting for its engine.
+    /// Time at which an ordering validator stops waiting for its engine.
     pub(super) fn patience_ends(&self) -> Option<TimestampMs> {
         let since = self.stuck_since.filter(|_| self.mode == Mode::Ordering)?;
         Some(TimestampMs(since.0 + PATIENCE_MS))
@@ -104,10 +107,11 @@ impl Pipeline {
         self.engine = None;
         self.builder = self.builder_after_head();
         self.wanted = None;
-        // What the engine held may be lost; proposed twice, the second is skipped. Meanwhile others are told of it.
+        // Transactions that the engine held may be lost; if they are proposed twice, the second is skipped.
+        // Meanwhile they are forwarded to others.
         self.pool.requeue_all();
         self.releases.clear();
-        // What execution has taken already is finished; the rest comes again with the certified blocks.
+        // Blocks already given to execution are finished; the rest comes again with the certified blocks.
         self.backlog.clear();
         self.planned = self.executing;
         let certified = self.follower.target();
@@ -115,7 +119,7 @@ impl Pipeline {
         self.out.push_back(Output::Trace(TraceEvent::note("following", detail)));
     }
 
-    /// Continues after the newest appended block.
+    /// Block builder that continues after the newest appended block.
     fn builder_after_head(&self) -> BlockBuilder {
         let (head, resume) = (self.appended_ordering.as_ref(), self.appended_resume.clone());
         BlockBuilder::new(&self.genesis, self.appended, head, resume).obeying_words(self.dev.is_some())
@@ -143,7 +147,8 @@ impl Pipeline {
         }
     }
 
-    /// A quorum certified a block under rules that our genesis does not name for its height: executing it would only diverge.
+    /// Detects a block certified under other rules than our genesis has for its height: executing it would
+    /// diverge.
     fn other_rules(&self, blocks: &[FollowedBlock]) -> Option<String> {
         let mut blocks = blocks.iter().map(|followed| &followed.block);
         let block = blocks.find(|block| block.ordering.protocol_version != self.genesis.rules_at(block.height()).version)?;
@@ -158,7 +163,8 @@ impl Pipeline {
     fn follow_blocks(&mut self, blocks: Vec<FollowedBlock>, proof: Proof) {
         match proof {
             Proof::Certificate(certificate) => drop(self.followed_certificates.insert(certificate.height, certificate)),
-            // It covers them until the last one is executed: a next one is looked for only then.
+            // The weak certificate covers them until the last one is executed; only then is the next one
+            // searched.
             Proof::Weak => {}
         }
         for followed in blocks {
@@ -169,7 +175,8 @@ impl Pipeline {
         }
     }
 
-    /// Builds the engine anew where the last block ends. Its records keep us from proposing twice in one round.
+    /// Builds the engine anew at the resume point of the last block. Its records prevent a second proposal in
+    /// one round.
     pub(super) fn rejoin(&mut self, now: TimestampMs, records: Vec<(Ticket, Bytes)>) {
         let Some(build) = self.engine_factory.as_ref().filter(|_| self.mode == Mode::Rejoining) else { return };
         let resume = self.appended_resume.clone();

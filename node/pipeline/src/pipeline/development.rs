@@ -1,4 +1,4 @@
-//! A development chain's side of the pipeline: [`crate::dev`].
+//! Development commands in the pipeline: see [`crate::dev`].
 
 use super::Pipeline;
 use crate::dev::{Dev, DevOrder, WORDS_BYTES, Word};
@@ -14,7 +14,7 @@ impl Pipeline {
         }
         if let (Some(_), DevOrder::Drop(which)) = (&self.dev, &order) {
             let last = self.pool.drop_waiting(|transaction| which.means(transaction));
-            // Whoever is answered does not find it any more.
+            // Reported first, so that the requester no longer finds the transaction.
             self.tell_who_left();
             self.out.push_back(Output::Obeyed { reply, result: Ok(last) });
             return;
@@ -34,7 +34,7 @@ impl Pipeline {
         self.out.push_back(Output::Obeyed { reply, result });
     }
 
-    /// What the engine gets to order next.
+    /// Next batch for the engine.
     pub(super) fn next_batch(&mut self, now: TimestampMs, bytes: u32, gas: u64) -> Option<Batch> {
         let view = self.view();
         let base_fee = self.base_fee();
@@ -44,24 +44,24 @@ impl Pipeline {
         dev.batch(now, cut)
     }
 
-    /// Wei that a gas costs at least in the newest block, or in the next one where somebody said it.
+    /// Minimum base fee in wei: of the newest block, or the one set for the next block.
     pub(super) fn base_fee(&self) -> u64 {
         self.said_base_fee().unwrap_or(self.base_fee)
     }
 
-    /// A base fee that a development chain was told and no block has yet.
+    /// Base fee that was set on a development chain and that no block has yet.
     pub fn said_base_fee(&self) -> Option<u64> {
         self.dev.as_ref().and_then(Dev::base_fee)
     }
 
-    /// The engine got this to order.
+    /// Records a batch that the engine got.
     pub(super) fn given(&mut self, batch: &Batch) {
         if self.dev.is_some() && !batch.bytes.is_empty() {
             self.ordering.push(corniche_engine::batch_digest(&batch.bytes));
         }
     }
 
-    /// The engine ordered these, or gave them back.
+    /// Records batches that the engine delivered or gave back.
     pub(super) fn delivered<'a>(&mut self, batches: impl IntoIterator<Item = &'a Batch>) {
         if self.ordering.is_empty() {
             return;
@@ -74,7 +74,8 @@ impl Pipeline {
         }
     }
 
-    /// Once the engine asks for a batch and there is none, everything that it was given is in blocks, and these are appended.
+    /// Completes waiting `Quiet` commands. If the engine wants a batch and there is none, everything that it
+    /// got is in appended blocks.
     pub(super) fn answer_quiet(&mut self, now: TimestampMs) {
         let Some(dev) = self.dev.as_ref().filter(|_| !self.awaiting_quiet.is_empty()) else { return };
         let is_quiet = self.wanted.is_some() && self.ordering.is_empty() && !self.builder.is_open() && self.is_idle();
@@ -85,13 +86,14 @@ impl Pipeline {
         }
     }
 
-    /// Somebody waits until nothing is under way. What comes meanwhile would put that off again and again: no block is made by itself, and
-    /// whoever feeds the pipeline keeps users' inputs ([`Input::Submit`](crate::Input::Submit), [`Input::Dev`](crate::Input::Dev)) back.
+    /// True while a `Quiet` command waits until no block is in progress. New work would delay it again and
+    /// again. So no automatic blocks are made, and the caller must hold back users' inputs
+    /// ([`Input::Submit`](crate::Input::Submit), [`Input::Dev`](crate::Input::Dev)).
     pub fn awaits_quiet(&self) -> bool {
         !self.awaiting_quiet.is_empty()
     }
 
-    /// The pool looks again at accounts that were set.
+    /// Adds the accounts that were set, so that the pool checks them again.
     pub(super) fn with_accounts_set(
         &self,
         mut executed: Vec<(B256, Address)>,

@@ -1,11 +1,13 @@
-//! Which validator is asked to propose a transaction, when (see [`Rotation`]).
+//! Forwards transactions to the validators that should propose them, at the right time (see [`Rotation`]).
 //!
-//! A node forwards what its users, and nodes outside the committee, give it; what a validator passed on to it, that one sees
-//! to. The owner gets it at once, and the validator after the owner as well, which may propose it when the first turn is over;
-//! also where the node that was asked is the owner, which may crash. With every further turn without anything of the sender
-//! executed, one more is told, and the owner once more in case the first message was lost. Only validators that are connected
-//! count, so that a crash that is noticed costs nothing; after a start, those count that had no time to connect yet. A
-//! validator that let its turns pass is sent its transactions but not waited for ([`Reputation`]).
+//! A node forwards transactions from its users and from nodes outside the committee. A transaction forwarded
+//! by a validator is not forwarded again. The owner gets it at once, and so does the next validator, which
+//! may propose it after the first turn. This also holds if the receiving node is the owner, because it may
+//! crash. After each further turn without an executed transaction of the sender, one more validator gets it.
+//! The owner gets it again too, in case the first message was lost. Only connected validators count, so a
+//! detected crash costs no turn. After a start, validators that had no time to connect yet count too. A
+//! validator that missed its turns still gets its transactions, but the others do not wait for it
+//! ([`Reputation`]).
 
 use super::{Mode, Pipeline, reputation::Reputation};
 use crate::execution::VerifiedTransaction;
@@ -16,32 +18,32 @@ use corniche_engine::Committee;
 use corniche_types::{Address, B256, Block, Bytes, Header, Receipt, SkipReason, TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is forwarded within so long after a message goes in the next one; the first does not wait.
+/// Transactions within this time after a message are gathered into the next one; the first is sent at once.
 const GATHER_MS: u64 = 5;
-/// Transactions that others are told of again go at most so many at a time, with so many bytes, so often: they share the
-/// queues to a peer with the engine's batches.
+/// Limits of repeated forwarding: transactions and bytes per interval `TELL_MS`. They share the peers' queues
+/// with the engine's batches.
 const TOLD_AT_A_TIME: usize = 256;
 const TOLD_BYTES: usize = 256 << 10;
-/// Who is told of a new transaction.
+/// Number of validators that get a new transaction at once, and interval of repeated forwarding.
 const TOLD_AT_ONCE: usize = 2;
 const TELL_MS: u64 = 500;
 
-/// Who is there to be asked, and what is on its way to them.
+/// Reachable validators, and transactions to be sent to them.
 pub(super) struct Forwarding {
     own: Option<ValidatorIndex>,
     validators: usize,
-    /// Validators that are connected.
+    /// Connected validators.
     reachable: BTreeMap<ValidatorIndex, NodeKey>,
     /// Validators that were not connected since the start, until they had time for it.
     awaited: BTreeSet<ValidatorIndex>,
     awaited_until: TimestampMs,
-    /// `None`: no buckets, every validator proposes what it is given.
+    /// `None`: no buckets; every validator proposes the transactions that it receives.
     rotation: Option<Rotation>,
-    /// The last rotation, until no more transactions of it may come.
+    /// Previous rotation, until no more of its transactions may arrive.
     before: Option<(Rotation, TimestampMs)>,
-    /// The next rotation, and when it begins.
+    /// Next rotation, and when it begins.
     next: Option<(Rotation, TimestampMs)>,
-    /// When the rotation began here.
+    /// Time when the rotation began here.
     began: TimestampMs,
     reputation: Reputation,
     gathered: BTreeMap<NodeKey, Vec<Bytes>>,
@@ -78,12 +80,12 @@ impl Forwarding {
         self.reachable.retain(|_, other| other != key);
     }
 
-    /// Whether this node passes anything on: a full node does, and a validator that has others beside it.
+    /// True if this node forwards transactions: full nodes do, and validators that are not alone.
     fn forwards(&self) -> bool {
         self.own.is_none() || self.rotation.is_some()
     }
 
-    /// Our place in a sender's order.
+    /// Our position in a sender's order.
     fn place(&self, now: TimestampMs, sender: &Address) -> Option<u32> {
         match &self.rotation {
             Some(rotation) => self.place_by(rotation, now, sender),
@@ -94,20 +96,20 @@ impl Forwarding {
     fn place_by(&self, rotation: &Rotation, now: TimestampMs, sender: &Address) -> Option<u32> {
         let own = self.own?;
         let is_awaited = |index| now < self.awaited_until && self.awaited.contains(&index);
-        // Those before us whom a forwarding node could have reached instead.
+        // Validators before us that a forwarding node could have reached instead.
         let ahead = self.order(rotation, sender).take_while(|(index, _)| *index != own);
         let is_waited_for = |index| !self.reputation.is_silent(index);
         let ahead = ahead.filter(|(index, key)| (key.is_some() || is_awaited(*index)) && is_waited_for(*index)).count();
         Some(u32::try_from(ahead).expect("a committee is small"))
     }
 
-    /// True when a node that still goes by the last rotation takes us for the owner.
+    /// True if a node that still uses the previous rotation takes us for the owner.
     fn owned_before(&self, now: TimestampMs, sender: &Address) -> bool {
         let before = self.before.as_ref().filter(|(_, until)| now <= *until);
         before.is_some_and(|(rotation, _)| self.place_by(rotation, now, sender) == Some(0))
     }
 
-    /// Takes the next rotation if its time has come; true if so.
+    /// Switches to the next rotation if it is time; returns true if so.
     fn begin_rotation(&mut self, now: TimestampMs) -> bool {
         let Some((next, _)) = self.next.take_if(|(_, begins)| *begins <= now) else { return false };
         let until = TimestampMs(now.0.saturating_add(EDGE_MS));
@@ -116,7 +118,7 @@ impl Forwarding {
         true
     }
 
-    /// All validators in a sender's order, with the key of each one that is connected.
+    /// All validators in a sender's order, with the keys of connected ones.
     fn order(&self, rotation: &Rotation, sender: &Address) -> impl Iterator<Item = (ValidatorIndex, Option<NodeKey>)> {
         let first = rotation.owner(sender, self.validators);
         (first..first + self.validators).map(|number| {
@@ -125,7 +127,8 @@ impl Forwarding {
         })
     }
 
-    /// Validators to ask in turn: those that are connected, this one (without a key) if it `proposes` now; silent ones last.
+    /// Validators to ask in turn: connected ones, and this one (without a key) if it `proposes` now; silent
+    /// ones last.
     fn asked(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
         let rotation = self.rotation.unwrap_or_default();
         let is_there = |index: ValidatorIndex, key: Option<NodeKey>| {
@@ -137,7 +140,7 @@ impl Forwarding {
         asked
     }
 
-    /// Validators to ask at once: the first ones, and those silent ones whose turn it was.
+    /// Validators to ask at once: the first ones, and silent ones whose turn it was.
     fn asked_at_once(&self, sender: &Address, proposes: bool) -> Vec<(ValidatorIndex, Option<NodeKey>)> {
         let asked = self.asked(sender, proposes);
         let first = asked.first().copied();
@@ -148,7 +151,7 @@ impl Forwarding {
         now.iter().chain(skipped).copied().collect()
     }
 
-    /// Place in the order of this sender, of all validators.
+    /// Position of a validator in this sender's order of all validators.
     fn distance(&self, sender: &Address, index: ValidatorIndex) -> usize {
         let first = self.rotation.unwrap_or_default().owner(sender, self.validators);
         (index.as_usize() + self.validators - first) % self.validators
@@ -161,14 +164,14 @@ impl Forwarding {
         }
     }
 
-    /// When there is something to send.
+    /// Time for the next message.
     fn send_at(&self) -> Option<TimestampMs> {
         (!self.gathered.is_empty()).then(|| TimestampMs(self.last_sent.0 + GATHER_MS))
     }
 }
 
 impl Pipeline {
-    /// What this node has to do with a transaction that came from a peer, or from a user.
+    /// Responsibility of this node for a transaction from a peer or a user.
     pub(super) fn standing(&self, now: TimestampMs, sender: &Address, from: Option<NodeKey>) -> Standing {
         let validator = from.and_then(|peer| self.peers.get(&peer)).is_some_and(Option::is_some);
         let standing = Standing {
@@ -181,7 +184,7 @@ impl Pipeline {
         if at_edge { standing.at_edge() } else { standing }
     }
 
-    /// Passes on what has just come from a user.
+    /// Forwards a new transaction of a user.
     pub(super) fn forward(&mut self, transaction: &VerifiedTransaction) {
         let asked = self.forwarding.asked_at_once(&transaction.sender(), self.mode == Mode::Ordering);
         self.forwarding.gather(transaction, &asked);
@@ -189,7 +192,7 @@ impl Pipeline {
         self.pool.set_asked(&transaction.hash(), indices);
     }
 
-    /// Passes on a copy to its owner if that one may not have got the last ones, so that this node knows.
+    /// Forwards a copy to its owner, if that one may have missed recent transactions.
     pub(super) fn forward_copy(&mut self, now: TimestampMs, transaction: &VerifiedTransaction) {
         let Some(rotation) = self.forwarding.rotation else { return };
         let Some((owner, key)) = self.forwarding.order(&rotation, &transaction.sender()).next() else { return };
@@ -199,7 +202,7 @@ impl Pipeline {
         }
     }
 
-    /// Learns from a block which validators propose and how long that takes, before the pool forgets its transactions.
+    /// Updates reputation and latency from a block, before the pool removes its transactions.
     pub(super) fn judge(&mut self, now: TimestampMs, block: &Block, receipts: &[Receipt]) {
         if self.forwarding.rotation.is_none() {
             return;
@@ -218,7 +221,8 @@ impl Pipeline {
         self.pool.set_turn(self.forwarding.reputation.turn());
     }
 
-    /// A silent validator's proposals are often second to those of the validator that takes its turn.
+    /// A silent validator's proposals often come after those of the validator that takes its turn, as
+    /// duplicates.
     fn judge_duplicates(&mut self, block: &Block, receipts: &[Receipt]) {
         let duplicates = block.ordering.skipped.iter().filter(|skipped| skipped.reason == SkipReason::NonceTooLow);
         let author_of = |position: u32| block.ordered.get(usize::try_from(position).ok()?).map(|ordered| ordered.author);
@@ -244,7 +248,8 @@ impl Pipeline {
         }
     }
 
-    /// Somebody had this one ordered: those before it may have let their turns pass.
+    /// Updates the reputation after `author` had a transaction ordered: validators before it may have missed
+    /// their turns.
     fn judge_others(&mut self, now: TimestampMs, author: ValidatorIndex, sender: &Address, waited: &Waited) {
         let forwarding = &mut self.forwarding;
         let turns = now.0.saturating_sub(waited.since.0) / self.pool.turn();
@@ -252,7 +257,8 @@ impl Pipeline {
         let before: Vec<_> =
             forwarding.order(&forwarding.rotation.unwrap_or_default(), sender).take(place).map(|(index, _)| index).collect();
         for (distance, index) in before.into_iter().enumerate() {
-            // Whoever is not the owner waits for a turn before its own, if it got the transaction when that one did.
+            // Validators other than the owner wait for the turn before theirs, if they got the transaction at
+            // the same time as the owner.
             let patience = if distance == 0 { 1 } else { 2 };
             if Some(index) == forwarding.own || turns < patience {
                 continue;
@@ -265,7 +271,7 @@ impl Pipeline {
         }
     }
 
-    /// Tells further validators of what was not executed in its turn.
+    /// Forwards transactions that were not executed in their turn to further validators.
     pub(super) fn tell_others(&mut self, now: TimestampMs) {
         if self.tell_at().is_none_or(|at| now < at) {
             return;
@@ -287,7 +293,7 @@ impl Pipeline {
         Some(turn.max(TimestampMs(self.forwarding.last_told.0 + TELL_MS)))
     }
 
-    /// Sends what was gathered, unless something was sent just now.
+    /// Sends the gathered transactions, unless a message was just sent.
     pub(super) fn send_gathered(&mut self, now: TimestampMs) {
         if self.forwarding.send_at().is_none_or(|at| now < at) {
             return;
@@ -300,13 +306,13 @@ impl Pipeline {
         }
     }
 
-    /// When forwarding has something to do.
+    /// Next time at which forwarding has work.
     pub(super) fn forwarding_deadline(&self) -> Option<TimestampMs> {
         let rotation = self.forwarding.next.map(|(_, begins)| begins);
         [self.forwarding.send_at(), self.tell_at(), self.pool.next_due(), rotation].into_iter().flatten().min()
     }
 
-    /// A block is in the chain: perhaps the first one of another rotation.
+    /// Handles a new block, which may be the first of another rotation.
     pub(super) fn next_rotation(&mut self, now: TimestampMs, header: &Header) {
         let Some(rotation) = self.forwarding.rotation else { return };
         let newest = self.forwarding.next.map_or(rotation, |(next, _)| next);
@@ -316,7 +322,7 @@ impl Pipeline {
         }
     }
 
-    /// Begins the next rotation if its time has come.
+    /// Starts the next rotation if it is time.
     pub(super) fn rotate(&mut self, now: TimestampMs) {
         if self.forwarding.begin_rotation(now) {
             let edge = TimestampMs(now.0.saturating_sub(EDGE_MS));
@@ -329,7 +335,7 @@ fn validator_index(number: usize) -> ValidatorIndex {
     ValidatorIndex(u16::try_from(number).expect("invariant: a committee has 16-bit indices"))
 }
 
-/// In order, as many to a message as one may carry.
+/// Splits transactions into messages, in order, within the limits of a message.
 fn in_messages(raw: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut messages: Vec<Vec<Bytes>> = Vec::new();
     let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! Driving the engine.
+//! Drives the engine.
 
 use super::Pipeline;
 use crate::message::PeerMessage;
@@ -14,7 +14,7 @@ impl Pipeline {
         }
     }
 
-    /// A peer's message, unless it could only add to ordered work that waits already: see [`super::backlog`].
+    /// Passes a peer's message to the engine, unless the backlog is full: see [`super::backlog`].
     pub(super) fn engine_message(&mut self, now: TimestampMs, from: ValidatorIndex, message: Verified) {
         if !self.builder.has_waiting() {
             self.engine_input(now, EngineInput::Message { from, message });
@@ -28,7 +28,7 @@ impl Pipeline {
         }
     }
 
-    /// Drains the engine; true if there was anything.
+    /// Processes all outputs of the engine; returns true if there were any.
     pub(super) fn drain_engine(&mut self, now: TimestampMs) -> bool {
         let mut any = false;
         while let Some(output) = self.engine.as_mut().and_then(|engine| engine.poll()) {
@@ -66,7 +66,7 @@ impl Pipeline {
         let Some((bytes, gas)) = self.wanted else { return false };
         let overloaded = self.backlog.is_long();
         let batch = if overloaded { None } else { self.next_batch(now, bytes, gas) };
-        // An open block needs later commits to close, so rounds go on with empty proposals.
+        // An open block needs later commits to close, so rounds continue with empty proposals.
         let batch = batch.or_else(|| (self.builder.is_open() || overloaded).then(Batch::default));
         let Some(batch) = batch else { return false };
         self.wanted = None;

@@ -1,4 +1,4 @@
-//! Connections, and what peers say besides engine messages.
+//! Connections, and messages of peers other than the engine's.
 
 use super::Pipeline;
 use crate::message::PeerMessage;

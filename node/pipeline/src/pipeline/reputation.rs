@@ -1,28 +1,32 @@
-//! Records which validators let their turns pass, as far as this node saw, and how long a turn has to be.
+//! Tracks which validators miss their turns, as seen by this node, and how long a turn must be.
 //!
-//! A validator is *silent* here while it owes. It owes [`PROMPT_PER_MISS`] for every transaction that this node sent it, that
-//! waited for its whole turn, and that another validator then had ordered. It pays back one with every transaction of its own
-//! senders that it has ordered. The others take the turn of a silent validator at once and still send it its transactions, so
-//! a further chance costs users nothing, and it comes back as soon as it proposes.
+//! A validator is *silent* while it has debt. It gets [`PROMPT_PER_MISS`] of debt for every transaction that
+//! this node sent it, that waited its whole turn, and that another validator then had ordered. It pays back
+//! one with every transaction of its own senders that it has ordered. The others take a silent validator's
+//! turn at once and still send it its transactions. So probing it costs users nothing, and it recovers as
+//! soon as it proposes.
 //!
-//! Nobody's word counts. A validator owes only for what this node sent it, so another node cannot make it owe by withholding.
-//! Users can, by a transaction that this node takes and that one refuses: such a transaction makes at most
-//! [`PROMPT_PER_MISS`] others be proposed twice. At most f validators are silent at a time, so that an overloaded network does
-//! not propose everything twice. A validator that is silent now and then delays one transaction in as many at most.
+//! Reports of other nodes do not count. A validator gets debt only for transactions that this node sent it,
+//! so another node cannot cause debt by withholding. Users can, with a transaction that this node accepts and
+//! the validator refuses. Each such transaction causes at most [`PROMPT_PER_MISS`] duplicate proposals. At
+//! most f validators are silent at a time, so that an overloaded network does not propose everything twice. A
+//! validator that is silent now and then delays at most one in [`PROMPT_PER_MISS`] transactions.
 
 use corniche_admission::{MIN_TURN_MS, TURN_MS};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Transactions that a validator has ordered to make up for one whose turn it let pass.
+/// Number of transactions that a validator must have ordered to make up for one missed turn.
 const PROMPT_PER_MISS: u32 = 32;
 const MAX_DEBT: u32 = 64 * PROMPT_PER_MISS;
-/// A validator that did not order a copy in time, which it may never have got, is sent all copies for so long.
+/// A validator that did not order a copy in time may not have received it, and is sent all copies for this
+/// long.
 const SUSPECTED_MS: u64 = 10_000;
-/// Latest times to order that are kept, and how many of them there must be before a turn is shorter than the longest.
+/// Number of latest ordering latencies kept, and the minimum number before a turn is shorter than the
+/// longest.
 const LATENCIES: usize = 64;
 const LEAST_LATENCIES: usize = 16;
-/// A turn is so many times the median latency, rounded up to [`TURN_STEP_MS`].
+/// A turn is this multiple of the median latency, rounded up to [`TURN_STEP_MS`].
 const TURN_LATENCIES: u64 = 3;
 const TURN_STEP_MS: u64 = 100;
 
@@ -41,29 +45,29 @@ impl Reputation {
         Self { max_faulty, ..Self::default() }
     }
 
-    /// True when its turns are skipped.
+    /// True if its turns are skipped.
     pub fn is_silent(&self, validator: ValidatorIndex) -> bool {
         self.silent.contains(&validator)
     }
 
-    /// True when this node makes sure that it gets its transactions.
+    /// True if this node sends it copies of all its transactions.
     pub fn is_suspected(&self, validator: ValidatorIndex, now: TimestampMs) -> bool {
         self.suspected.get(&validator).is_some_and(|until| now < *until)
     }
 
-    /// A copy of a transaction waited for its whole turn.
+    /// Records that a copy of a transaction waited its whole turn.
     pub fn suspect(&mut self, validator: ValidatorIndex, now: TimestampMs) {
         self.suspected.insert(validator, TimestampMs(now.0.saturating_add(SUSPECTED_MS)));
     }
 
-    /// It let its turn pass with a transaction that this node sent it.
+    /// Records that it missed its turn for a transaction that this node sent it.
     pub fn missed(&mut self, validator: ValidatorIndex) {
         let debt = self.debts.entry(validator).or_default();
         *debt = debt.saturating_add(PROMPT_PER_MISS).min(MAX_DEBT);
         self.rank();
     }
 
-    /// It had a transaction ordered whose sender it owns.
+    /// Records that it had a transaction of its own sender ordered.
     pub fn proposed(&mut self, validator: ValidatorIndex) {
         let Some(debt) = self.debts.get_mut(&validator) else { return };
         *debt -= 1;
@@ -83,7 +87,7 @@ impl Reputation {
         self.silent = owing.into_iter().rev().take(self.max_faulty).map(|(_, validator)| validator).collect();
     }
 
-    /// A transaction was ordered after so long.
+    /// Records the ordering latency of a transaction.
     pub fn ordered_after(&mut self, ms: u64) {
         if self.latencies.len() == LATENCIES {
             self.latencies.pop_front();
@@ -91,7 +95,7 @@ impl Reputation {
         self.latencies.push_back(ms);
     }
 
-    /// How long a turn has to be. Fewer than half of all validators are faulty, so they do not make the median.
+    /// Length of a turn. Fewer than half of all validators are faulty, so they cannot control the median.
     pub fn turn(&self) -> u64 {
         if self.latencies.len() < LEAST_LATENCIES {
             return TURN_MS;

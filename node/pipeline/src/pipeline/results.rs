@@ -8,15 +8,17 @@ use corniche_certify::Output as CertifierOutput;
 use corniche_engine::{Input as EngineInput, Offence, Recipients};
 use corniche_types::{B256, Certificate, Height, TimestampMs};
 
-/// Empty commits after which the resume point is stored without a block.
+/// Number of empty commits after which the resume point is stored without a block.
 const PROGRESS_COMMITS: u64 = 64;
-/// Validators tell each other their newest certificate at most this often, so that one that lags learns of it.
+/// Minimum interval at which validators send each other their newest certificate, so that lagging ones learn
+/// it.
 const ANNOUNCE_MS: u64 = 1_000;
-/// They send their shares again after this long without a certificate, or after [`ANNOUNCE_MS`] when they are blocked by it.
+/// Time without a certificate after which validators send their shares again; [`ANNOUNCE_MS`] if they are
+/// blocked by it.
 const UNCERTIFIED_MS: u64 = 2_000;
 
 impl Pipeline {
-    /// Cuts blocks from what the engine ordered, as long as not too many wait.
+    /// Cuts blocks from the ordered commits, while the backlog has room.
     pub(super) fn plan_blocks(&mut self) {
         while self.mode == Mode::Ordering && !self.backlog.is_full() {
             let Some(block) = self.builder.poll() else { return };
@@ -31,11 +33,11 @@ impl Pipeline {
             self.executing = plan.height;
             self.out.push_back(Output::Execute(plan));
         }
-        // What was taken made room.
+        // Taking a plan makes room.
         self.plan_blocks();
     }
 
-    /// The highest block whose ancestor [`AHEAD_OF_CERTIFICATION`] below it is certified.
+    /// Highest block whose ancestor [`AHEAD_OF_CERTIFICATION`] below it is certified.
     pub(super) fn may_execute_through(&self) -> Height {
         let followed = self.followed_certificates.keys().next_back().copied().unwrap_or_default();
         Height(self.certified.max(followed).0 + AHEAD_OF_CERTIFICATION)
@@ -54,7 +56,7 @@ impl Pipeline {
         self.executed = height;
         self.executed_hash = executed.hash;
         let committed = executed.committed;
-        // Known before the block is: whoever then offers what it says the next one costs is not refused by what the one before said.
+        // Updated first, so that clients that use the new base fee are not rejected against the old one.
         self.base_fee = committed.block.header.base_fee_per_gas.unwrap_or(1);
         if let Some(dev) = &mut self.dev {
             dev.executed(&committed.block.ordered);
@@ -106,7 +108,8 @@ impl Pipeline {
         }
     }
 
-    /// Stores the resume point when many commits made no block. Appends are in order, so it is durable before what follows.
+    /// Stores the resume point after many commits without a block. Appends are in order, so it is durable
+    /// before later ones.
     pub(super) fn store_progress(&mut self) {
         let complete = self.builder.complete();
         let quiet = !self.builder.is_open() && self.is_idle();
@@ -149,7 +152,7 @@ impl Pipeline {
         self.newest_certificate = Some(certificate.clone());
         self.shares_at = None;
         self.announce_at.get_or_insert(TimestampMs(now.0 + ANNOUNCE_MS));
-        // Validators make their own from the shares; whoever follows is told at once.
+        // Validators make their own from the shares; followers get it at once.
         let followers = self.peers.iter().filter(|(_, validator)| validator.is_none());
         for (peer, _) in followers {
             self.out.push_back(Output::Send { to: *peer, message: PeerMessage::Certificate(certificate.clone()) });
@@ -171,8 +174,9 @@ impl Pipeline {
         }
     }
 
-    /// Shares may be lost. If all validators wait for each other's, somebody has to begin; one that lags needs those of a height that several
-    /// have executed, which may be below our newest. A certificate starts the wait anew, so this costs nothing while there are any.
+    /// Shares may be lost. If all validators wait for each other's shares, one must begin. A lagging one
+    /// needs the shares of a height that several have executed, which may be below our newest. A certificate
+    /// restarts the timer, so this costs nothing while certificates arrive.
     fn resend_shares(&mut self, now: TimestampMs) {
         if self.own.is_none() || self.appended <= self.certified {
             self.shares_at = None;
@@ -195,7 +199,7 @@ impl Pipeline {
         self.halt(format!("divergence at height {height}: certified header {certified}, ours {ours}"), Some(certificate));
     }
 
-    /// An honest validator executed another block than ours.
+    /// Handles a different result of an honest validator.
     fn diverged_from_signers(&mut self, height: Height, ours: B256, theirs: B256) {
         let weak = self.weak_certificate.take().expect("invariant: followed blocks come with a proof");
         let signers = weak.signers(self.genesis.validators.len()).len();

@@ -1,5 +1,5 @@
-//! Request buckets: rows 2, 4 and 8 of Mir-BFT's checklist, on our engines. One proposes, the others keep copies, and nobody can
-//! keep a transaction out.
+//! Request buckets: rows 2, 4 and 8 of Mir-BFT's checklist, on our engines. One validator proposes, the
+//! others keep copies, and no validator can censor a transaction.
 
 use crate::{
     common::{Disk, USERS, genesis, transfer_from, user_number},
@@ -10,10 +10,10 @@ use corniche_admission::{MIN_TURN_MS, ROTATION_LEAD_MS, ROTATION_SECONDS, TURN_M
 use corniche_types::B256;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More than ordering and executing take here.
+/// Longer than ordering and execution take here.
 const ORDERING_MS: u64 = 700;
 
-/// How often each was ordered.
+/// Number of times each transaction was ordered.
 fn occurrences(cluster: &Cluster) -> BTreeMap<B256, usize> {
     let mut occurrences = BTreeMap::new();
     let index = *cluster.nodes.keys().next().unwrap();
@@ -35,14 +35,14 @@ pub struct Chain {
     pub coin: u8,
 }
 
-/// A chain that has a few blocks and is idle, well after a rotation began.
+/// Idle chain with a few blocks, well after a rotation began.
 fn started(chain: Chain) -> Cluster {
     started_on(chain, &Disk::default())
 }
 
 fn started_on(chain: Chain, disk: &Disk) -> Cluster {
     let mut cluster = Cluster::with_coin(chain.engine, &[], disk, genesis(VALIDATORS), chain.coin);
-    // The first commit may have the time of the genesis, and its block be the only one of its rotation.
+    // The first commit may have the time of the genesis, and its block may be the only one of its rotation.
     for nonces in [0..3, 3..4] {
         cluster.submit(0, nonces);
         cluster.run_until(5_000, "a start", Cluster::settled);
@@ -51,7 +51,8 @@ fn started_on(chain: Chain, disk: &Disk) -> Cluster {
     cluster
 }
 
-/// How long this user's next transaction takes that is given to that validator; all others are told by forwarding alone.
+/// Time to execute this user's next transaction, submitted only to validator `to`; the others get it by
+/// forwarding.
 fn time_to_execute(cluster: &mut Cluster, user: u8, nonce: u64, to: usize) -> u64 {
     let transaction = transfer_from(&user_number(user), nonce, 10);
     let given = cluster.now;
@@ -91,7 +92,7 @@ pub fn users_of_one_validator_are_proposed_by_all_of_them(chain: Chain) {
         assert_eq!(*author, owners[usize::from(user)], "by its owner");
     }
     let authors: BTreeSet<usize> = ordered.iter().map(|(author, _)| *author).collect();
-    // In some rotation a validator owns none of so few users.
+    // In some rotations a validator owns none of so few users.
     assert!(ordered.len() == usize::from(USERS) && authors.len() >= VALIDATORS - 1, "{ordered:?}");
 }
 
@@ -159,7 +160,7 @@ pub fn a_crash_that_is_noticed_costs_no_turn(chain: Chain) {
     let order = cluster.order_of(&user_number(0));
     cluster.kill(order[0]);
     let took = time_to_execute(&mut cluster, 0, 0, order[3]);
-    // One of four is away: some slots of its wait for it.
+    // One of four is offline: some slots of its wait for it.
     assert!(took < TURN_MS, "{took} ms");
     assert!(cluster.ordered(order[1]).last().is_some_and(|(author, _)| *author == order[1]), "by the next");
 }
@@ -182,7 +183,7 @@ pub fn a_crash_that_nobody_notices_costs_a_turn(chain: Chain) {
 pub fn nonces_given_to_different_validators_are_ordered_in_order(chain: Chain) {
     let mut cluster = started(chain);
     let before = cluster.ordered(0).len();
-    // Backwards, so that all but the last come before the one they follow on.
+    // In reverse, so that all but the last arrive before their predecessor.
     for nonce in (0..30).rev() {
         cluster.give(nonce as usize % VALIDATORS, &transfer_from(&user_number(0), nonce, 10));
         cluster.run_for(4);
@@ -213,7 +214,7 @@ pub fn a_rotation_changes_who_proposes(chain: Chain) {
     assert!(changes <= rotations + 2, "{changes} changes in {rotations} rotations");
 }
 
-/// Many users at once, with transactions on their way whenever a rotation begins.
+/// Many users at once, with transactions in flight at every start of a rotation.
 pub fn a_calm_network_proposes_once_whatever_rotates(chain: Chain) {
     let mut cluster = started(chain);
     let (before, first) = (cluster.ordered(0).len(), cluster.rotation(0));
@@ -246,7 +247,7 @@ pub fn a_clock_that_is_slow_costs_no_turn(chain: Chain) {
         }
         cluster.run_for(100);
     }
-    // It still goes by the old one.
+    // It still uses the old rotation.
     let given: Vec<_> = (0..USERS).map(|user| transfer_from(&user_number(user), 0, 10)).collect();
     given.iter().for_each(|transaction| cluster.give(3, transaction));
     cluster.run_until(TURN_MS - 100, "no turn is waited for", |cluster| {
@@ -270,7 +271,7 @@ pub fn the_higher_of_two_prices_wins_wherever_it_was_named(chain: Chain) {
     let mut cluster = started(chain);
     let user = user_number(0);
     let [low, high] = [10, 11].map(|tip| transfer_from(&user, 1, tip));
-    // Behind a gap nothing is in flight.
+    // A transaction behind a nonce gap is never in flight.
     cluster.give(1, &low);
     cluster.run_for(50);
     cluster.give(3, &high);
@@ -295,12 +296,12 @@ pub fn nothing_is_lost_over_links_that_lose_messages(chain: Chain) {
     cluster.assert_agreement();
 }
 
-/// Users that give transactions to validators, one after the other.
+/// Users that submit transactions to validators, one after the other.
 struct Users {
     nonces: [u64; USERS as usize],
-    /// Given and not executed there: when, by whom, to which validator.
+    /// Submitted and not executed there: time, user, validator.
     waiting: BTreeMap<B256, (u64, u8, usize)>,
-    /// Blocks of each validator that were looked at.
+    /// Number of blocks of each validator that were processed.
     seen: BTreeMap<usize, usize>,
 }
 
@@ -309,7 +310,7 @@ impl Users {
         Self { nonces: [0; USERS as usize], waiting: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
-    /// Gives one every 20 ms to validators that do not censor; how long each took, in order.
+    /// Submits one every 20 ms to validators that do not censor; returns the latencies, in order.
     fn load(&mut self, cluster: &mut Cluster, ms: u64) -> Vec<u64> {
         let asked: Vec<usize> = (0..cluster.validators()).filter(|index| !cluster.censors.contains(index)).collect();
         let (end, mut taken) = (cluster.now + ms, Vec::new());
@@ -350,8 +351,8 @@ fn p99(taken: &[u64]) -> u64 {
     sorted[sorted.len() * 99 / 100]
 }
 
-/// The bar is four times the calm figure; until they are known they cost a short turn each.
-#[allow(clippy::print_stdout)] // the figures
+/// The limit is four times the calm latency; until silent proposers are known, they cost a short turn each.
+#[allow(clippy::print_stdout)] // prints the figures
 pub fn silent_proposers_cost_users_little(engine: EngineKind) {
     for validators in [4, 7] {
         let mut cluster = Cluster::with_coin(engine, &[], &Disk::default(), genesis(validators), 1);
@@ -362,7 +363,8 @@ pub fn silent_proposers_cost_users_little(engine: EngineKind) {
         let found_out = p99(&users.load(&mut cluster, 4_000));
         let after = p99(&users.load(&mut cluster, 4_000));
         println!("{engine:?}, {validators} validators, p99 calm {calm} ms, then {found_out} ms, then {after} ms");
-        // Links are much faster here than the shortest turn; two silent ones in a row cost two turns until they are known.
+        // Links are much faster here than the shortest turn; two silent ones in a row cost two turns until
+        // they are known.
         assert!(found_out <= faulty as u64 * MIN_TURN_MS + 4 * calm, "p99 {calm} ms, then {found_out} ms");
         assert!(after <= 4 * calm, "p99 {calm} ms, then {after} ms");
         cluster.assert_agreement();
@@ -377,7 +379,7 @@ pub fn a_silent_validator_comes_back(engine: EngineKind) {
     users.load(&mut cluster, 400);
     cluster.censors.clear();
     users.load(&mut cluster, 20_000);
-    // Executed where it was asked for is not yet executed everywhere.
+    // A transaction executed at one validator may not be executed everywhere yet.
     cluster.run_for(ORDERING_MS);
     let before = cluster.ordered(0).len();
     let again = users.load(&mut cluster, 2_000);
@@ -387,7 +389,8 @@ pub fn a_silent_validator_comes_back(engine: EngineKind) {
     assert!(ordered.iter().any(|(author, _)| *author == 3));
 }
 
-/// A faulty validator gives what its users send to the second in the order alone, so that the owner seems to be silent.
+/// A faulty validator forwards its users' transactions only to the second in the order, so that the owner
+/// seems silent.
 pub fn a_validator_that_withholds_copies_makes_nobody_silent(engine: EngineKind) {
     let mut cluster = started(Chain { engine, coin: 1 });
     let order = cluster.order_of(&user_number(0));
@@ -395,7 +398,7 @@ pub fn a_validator_that_withholds_copies_makes_nobody_silent(engine: EngineKind)
         let transaction = transfer_from(&user_number(0), nonce, 10);
         cluster.pass_on(order[3], order[1], &transaction);
         cluster.run_until(TURN_MS + ORDERING_MS, "executed", |cluster| is_executed_everywhere(cluster, transaction.hash()));
-        // Once the second was left alone with one, it asks the owner itself.
+        // After the second has received one alone, it sends the next to the owner itself.
         let expected = order[usize::from(nonce == 0)];
         assert!(cluster.ordered(0).last().is_some_and(|(author, _)| *author == expected), "nonce {nonce}");
     }
@@ -410,9 +413,9 @@ pub fn a_validator_that_withholds_copies_makes_nobody_silent(engine: EngineKind)
     }
 }
 
-/// From submission to execution at the validator that was asked, over a light load of many users; with buckets, and where
-/// everybody proposes what it is given.
-#[allow(clippy::print_stdout)] // what it is run for
+/// Latency from submission to execution at the receiving validator, under a light load of many users; with
+/// buckets, and with every validator proposing what it receives.
+#[allow(clippy::print_stdout)] // prints the figures
 pub fn latency(chain: Chain) {
     let measure = |without_buckets: bool| {
         let mut cluster = started_on(chain, &Disk { without_buckets, ..Disk::default() });

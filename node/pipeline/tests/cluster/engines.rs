@@ -1,4 +1,4 @@
-//! The ordering engines with real keys, as the binary composes them; everything else here knows them by their trait.
+//! Ordering engines with real keys, composed as in the binary; other code here uses only their trait.
 
 use crate::common::bls_key;
 use corniche_crypto::{CoinDeal, CoinPublicKeys, ConsensusKey, deal_coin};
@@ -7,7 +7,7 @@ use corniche_pipeline::EngineFactory;
 use corniche_types::{Genesis, TimestampMs};
 use std::sync::Arc;
 
-/// Which engine orders.
+/// Ordering engine.
 #[derive(Clone, Copy, Debug)]
 pub enum EngineKind {
     MahiMahi,
@@ -15,7 +15,7 @@ pub enum EngineKind {
 }
 use EngineKind::{Autobahn, MahiMahi};
 
-/// What the validators of a genesis keep to themselves.
+/// Secrets of a genesis' validators.
 pub struct Secrets(CoinDeal);
 
 fn consensus_key(index: usize) -> ConsensusKey {
@@ -23,7 +23,8 @@ fn consensus_key(index: usize) -> ConsensusKey {
 }
 
 impl Secrets {
-    /// Gives the genesis an engine, and its validators keys. `coin` seeds the leaders that Mahi-Mahi elects.
+    /// Sets the engine of the genesis, and gives its validators keys. `coin` seeds the leaders that Mahi-Mahi
+    /// elects.
     pub fn deal(genesis: &mut Genesis, engine: EngineKind, parameters: &[(&str, u64)], coin: u8) -> Self {
         genesis.engine.name = engine.word().into();
         genesis.engine.parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
@@ -39,7 +40,7 @@ impl Secrets {
     }
 }
 
-/// Proposes batches of a thousand times the gas that a batch may have.
+/// Proposes batches with a thousand times the allowed gas.
 struct Greedy(Box<dyn Engine>);
 
 impl Engine for Greedy {
@@ -64,7 +65,7 @@ pub fn greedy(factory: EngineFactory) -> EngineFactory {
 }
 
 impl EngineKind {
-    /// Seeds of the coin under which a scenario runs.
+    /// Coin seeds under which a scenario runs.
     pub fn coins(self) -> std::ops::RangeInclusive<u8> {
         match self {
             MahiMahi => 1..=8,
@@ -79,7 +80,7 @@ impl EngineKind {
         }
     }
 
-    /// Parameters under which an engine forgets, and lets peers forget, what is older than about this many commits.
+    /// Parameters with which an engine, and its peers, forget data older than about this many commits.
     pub fn forgetting(self, commits: u64) -> Vec<(&'static str, u64)> {
         match self {
             MahiMahi => vec![("gc_depth", commits), ("retain_rounds", commits)],
@@ -104,7 +105,7 @@ impl EngineKind {
         }
     }
 
-    /// What builds the engine of a validator. `start`: different at every start.
+    /// Factory of a validator's engine. `start` differs at every start.
     pub fn factory(self, genesis: &Genesis, secrets: &Secrets, index: usize, start: u64) -> EngineFactory {
         let committee = Committee::from_genesis(genesis);
         match self {

@@ -1,6 +1,6 @@
-//! Four validators with real signatures and certificates on a virtual network, under every engine: they agree; one that was
-//! away, or heard hardly anything, for long follows and then votes again; after a crash of all of them everything executed is
-//! still there.
+//! Four validators with real signatures and certificates on a virtual network, with every engine. They agree.
+//! One that was offline or badly connected for long follows and then votes again. After a crash of all of
+//! them, everything executed still exists.
 
 mod buckets;
 #[path = "../common/mod.rs"]
@@ -14,7 +14,7 @@ use corniche_pipeline::AHEAD_OF_CERTIFICATION;
 use engines::EngineKind;
 use world::{BadLink, Cluster, Part, VALIDATORS};
 
-/// Each of these is a test under each engine.
+/// Makes each scenario a test with each engine.
 macro_rules! under_every_engine {
     ($($scenario:ident)*) => {
         mod mahi_mahi {
@@ -26,12 +26,13 @@ macro_rules! under_every_engine {
     };
 }
 
-/// Each of these is a test under each engine, with several seeds of the coin: what happens when is luck under a single one.
+/// Makes each scenario a test with each engine and several coin seeds: with a single seed the timing is
+/// arbitrary.
 macro_rules! with_every_coin {
     ($($scenario:ident)*) => {
         under_every_engine! { $($scenario)* }
 
-        $(#[allow(clippy::print_stdout)] // which seed a failure is of
+        $(#[allow(clippy::print_stdout)] // prints the seed of a failure
         fn $scenario(engine: EngineKind) {
             for coin in engine.coins() {
                 println!("coin {coin}");
@@ -91,7 +92,7 @@ mod request_buckets {
         }
     }
 
-    /// The figures of docs/performance.md.
+    /// Figures of docs/performance.md.
     mod figures {
         use crate::{
             EngineKind,
@@ -120,7 +121,7 @@ mod uncertified_blocks {
     }
 }
 
-/// Row 23 of Autobahn's checklist: certificates are sums of BLS shares.
+/// Row 23 of Autobahn's checklist: certificates are aggregated BLS shares.
 #[test]
 fn autobahn_with_sums_agrees_as_well() {
     let mut cluster = Cluster::new(EngineKind::Autobahn, &[("bls", 1)]);
@@ -137,7 +138,8 @@ fn four_validators_agree_and_are_quiet_when_idle(engine: EngineKind) {
     cluster.run_for(2_000);
     let before = cluster.sent;
     cluster.run_for(60_000);
-    // Mahi-Mahi: twelve heartbeats in a minute, each a round or a few of one small message to each peer.
+    // Mahi-Mahi: twelve heartbeats per minute, each with one or a few rounds of one small message to each
+    // peer.
     let messages = cluster.sent - before;
     assert!(messages < 1_500, "{messages} messages in an idle minute");
     cluster.submit(2, 40..41);
@@ -145,7 +147,7 @@ fn four_validators_agree_and_are_quiet_when_idle(engine: EngineKind) {
 }
 
 fn one_that_was_away_for_longer_than_the_others_remember_catches_up_and_votes_again(engine: EngineKind) {
-    // What is kept must bridge what was ordered since the last certified block.
+    // Retained data must cover everything ordered since the last certified block.
     let mut cluster = Cluster::new(engine, &engine.forgetting(10));
     cluster.submit(0, 0..10);
     cluster.run_until(5_000, "a start", Cluster::settled);
@@ -159,14 +161,15 @@ fn one_that_was_away_for_longer_than_the_others_remember_catches_up_and_votes_ag
     cluster.run_until(10_000, "the fourth has caught up", Cluster::settled);
     assert!(cluster.nodes[&3].traces.iter().any(|name| name == "following"), "it was below the others' horizon");
     cluster.run_until(10_000, "it has rejoined", |cluster| cluster.nodes[&3].traces.iter().any(|name| name == "rejoined"));
-    // Now it is needed: without it the other two are no quorum.
+    // Now it is needed: the other two are no quorum.
     cluster.kill(1);
     cluster.submit(2, cluster.submitted..cluster.submitted + 10);
     cluster.run_until(10_000, "three, the returned one among them, go on", Cluster::settled);
     cluster.assert_agreement();
 }
 
-/// Validator 3 runs all the time and is connected, but its link is bad until the others have forgotten what it lacks.
+/// Validator 3 runs all the time and is connected, but its link is bad until the others have forgotten the
+/// data that it lacks.
 fn hardly_heard(engine: EngineKind, bad: BadLink, load_goes_on: bool) {
     let mut cluster = Cluster::new(engine, &engine.forgetting(10));
     cluster.submit(0, 0..10);
@@ -188,7 +191,7 @@ fn hardly_heard(engine: EngineKind, bad: BadLink, load_goes_on: bool) {
     }
     cluster.load();
     cluster.run_until(10_000, "it has caught up", Cluster::settled);
-    // It is needed: without it the other two are no quorum.
+    // It is needed: the other two are no quorum.
     cluster.kill(1);
     cluster.submit(2, cluster.submitted..cluster.submitted + 10);
     cluster.run_until(15_000, "it proposes and votes", Cluster::settled);
@@ -203,8 +206,9 @@ fn one_that_runs_on_behind_a_bad_link_follows_and_votes_again(engine: EngineKind
     }
 }
 
-/// An idle chain closes an empty block a minute, so its newest resume point is never older than what the engines retain (400
-/// rounds of half a second, ten slots) and a late returner takes part again at once.
+/// An idle chain closes an empty block per minute, so its newest resume point is never older than the data
+/// that the engines retain (400 rounds of half a second, ten slots). So a late node participates again at
+/// once.
 fn one_that_was_away_while_nothing_happened_is_as_good_as_the_others(engine: EngineKind) {
     let parameters: &[_] = match engine {
         EngineKind::MahiMahi => &[("gc_depth", 10), ("retain_rounds", 400), ("heartbeat_ms", 500)],
@@ -238,7 +242,7 @@ fn a_short_absence_is_repaired_by_the_engine(engine: EngineKind) {
 }
 
 fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on(engine: EngineKind) {
-    // Every few milliseconds of the life of a transaction, and under load.
+    // At intervals of a few milliseconds in the life of a transaction, and under load.
     for moment in (0..120).step_by(7) {
         let mut cluster = Cluster::new(engine, &[]);
         cluster.submit(0, 0..5);
@@ -248,7 +252,7 @@ fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on(engine: EngineK
         let executed = (0..VALIDATORS).map(|index| cluster.executed(index)).max().unwrap();
         (0..VALIDATORS).for_each(|index| cluster.kill(index));
         (0..VALIDATORS).for_each(|index| cluster.start(index));
-        // What was only in a pool is gone with it; wallets send it again.
+        // Transactions that were only in a pool are lost with it; wallets send them again.
         cluster.submit(1, 0..20);
         cluster.run_until(10_000, "the chain goes on", Cluster::settled);
         for (hashes, node) in before.iter().zip(cluster.nodes.values()) {
@@ -259,7 +263,7 @@ fn all_four_killed_at_any_moment_lose_nothing_executed_and_go_on(engine: EngineK
 }
 
 fn records_are_kept_until_the_state_they_led_to_is_durable(engine: EngineKind) {
-    // Ordering runs far ahead of four slow disks, further than the engine's horizon, and then the power fails.
+    // Ordering runs far ahead of four slow disks, beyond the engine's horizon, and then the power fails.
     let mut cluster = Cluster::new(engine, &engine.forgetting(8));
     cluster.nodes.values_mut().for_each(|node| node.slow_disk = true);
     for step in 0..20 {
@@ -287,7 +291,7 @@ fn two_and_two_order_nothing_apart_and_agree_when_they_meet(engine: EngineKind) 
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..20);
     cluster.run_for(35);
-    // In the middle of it.
+    // A split during operation.
     cluster.part(&[0, 1]);
     cluster.run_for(1_000);
     let before = cluster.heights();
@@ -297,14 +301,15 @@ fn two_and_two_order_nothing_apart_and_agree_when_they_meet(engine: EngineKind) 
     }
     assert_eq!(cluster.heights(), before, "neither half is a quorum");
     cluster.heal();
-    // Wallets send again what was given to the half that was behind.
+    // Wallets resubmit the transactions of the half that was behind.
     cluster.submit(0, 0..120);
     cluster.submit(2, 0..120);
     cluster.run_until(5_000, "all of it, at once after they meet", Cluster::settled);
     cluster.assert_agreement();
 }
 
-/// Validator 3 orders with the others, but executes so far behind them that it drops their shares of what it executes next.
+/// Validator 3 orders with the others, but executes so far behind them that it drops their shares of its next
+/// blocks.
 fn executes_far_behind(engine: EngineKind, part: Part) -> Cluster {
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..10);
@@ -317,7 +322,7 @@ fn executes_far_behind(engine: EngineKind, part: Part) -> Cluster {
     cluster
 }
 
-/// The load has ended: nothing that comes by itself helps validator 3.
+/// The load has ended: no further messages help validator 3.
 fn catches_up_and_votes(mut cluster: Cluster) {
     cluster.run_until(20_000, "it has caught up", Cluster::settled);
     let has_rejoined = |cluster: &Cluster| cluster.nodes[&3].traces.iter().any(|name| name == "rejoined");
@@ -340,8 +345,8 @@ fn one_whose_processor_falls_far_behind_catches_up_and_votes_again(engine: Engin
     catches_up_and_votes(cluster);
 }
 
-/// On its disk are the blocks before it fell behind, or also those that it could still execute; and the records of everything
-/// that was ordered since.
+/// Its disk has the blocks before it fell behind, or also those that it could still execute, and the records
+/// of everything ordered since.
 fn one_that_restarts_far_behind_catches_up_and_votes_again(engine: EngineKind) {
     for resumes_before in [false, true] {
         let mut cluster = executes_far_behind(engine, Part::Disk);
@@ -354,7 +359,7 @@ fn one_that_restarts_far_behind_catches_up_and_votes_again(engine: EngineKind) {
     }
 }
 
-/// Nobody has a certificate that would help the others, so nobody can follow.
+/// No validator has a certificate that would help the others, so none can follow.
 fn all_four_without_shares_send_them_again(engine: EngineKind) {
     let mut cluster = Cluster::new(engine, &[]);
     cluster.submit(0, 0..10);
@@ -368,7 +373,8 @@ fn all_four_without_shares_send_them_again(engine: EngineKind) {
     cluster.assert_agreement();
 }
 
-/// A faulty proposer's few batches are many blocks: everybody has twice the limit waiting, and takes no messages of the engine.
+/// A faulty proposer's few batches make many blocks: everyone has twice the limit waiting, and takes no
+/// messages of the engine.
 fn all_four_with_too_much_ordered_go_on_when_it_is_executed(engine: EngineKind) {
     let genesis = first_rules(genesis(VALIDATORS));
     let mut cluster = Cluster::with_genesis(engine, &[], &Disk::default(), genesis);
@@ -402,7 +408,8 @@ fn one_that_lost_its_disk_comes_back_and_votes_again(engine: EngineKind) {
         cluster.run_for(away);
         cluster.start(3);
         cluster.run_until(20_000, "it has everything again", Cluster::settled);
-        // What it may have signed before it signs no second time, so for some commits it is one of the f.
+        // It signs nothing again that it may have signed before, so for some commits it counts among the f
+        // faulty ones.
         (0..50).for_each(|_| cluster.load());
         cluster.kill(1);
         cluster.submit(2, cluster.submitted..cluster.submitted + 10);

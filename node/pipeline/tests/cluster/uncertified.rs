@@ -1,5 +1,6 @@
-//! A faulty validator orders with the others but certifies nothing, while an honest one is away: ordering goes on, and nothing above
-//! the newest certificate can be certified. When the honest one is back, the chain has to go on without the faulty one.
+//! A faulty validator orders with the others but certifies nothing, while an honest one is offline. Ordering
+//! continues, and nothing above the newest certificate can be certified. Once the honest one is back, the
+//! chain must continue without the faulty one.
 
 use crate::{
     common::{Disk, transfer_from, user_number},
@@ -10,14 +11,15 @@ use corniche_pipeline::AHEAD_OF_CERTIFICATION;
 
 const FAULTY: usize = 3;
 const AWAY: usize = 1;
-/// Validators that go on ordering with the faulty one.
+/// Validators that continue ordering with the faulty one.
 const WAITING: [usize; 2] = [0, 2];
-/// Blocks that wait for execution when a node takes no more messages of its engine.
+/// Number of blocks waiting for execution at which a node stops passing messages to its engine.
 const FULL: usize = 128;
 
-/// A running chain, and one validator that nobody reaches any more.
+/// Running chain with one unreachable validator.
 fn one_is_away(engine: EngineKind, parameters: &[(&str, u64)], fault: Uncertifying) -> Cluster {
-    // The faulty validator proposes what it is given, also while the others' proposals are empty.
+    // The faulty validator proposes the transactions that it receives, even while the others' proposals are
+    // empty.
     let mut cluster = Cluster::with_disks(engine, parameters, &Disk { without_buckets: true, ..Disk::default() });
     cluster.uncertifying.insert(FAULTY, fault);
     cluster.cut_off.insert(AWAY);
@@ -32,7 +34,7 @@ fn load(cluster: &mut Cluster, ms: u64) {
     cluster.run_for(ms);
 }
 
-/// The others order until they can take no more.
+/// The others order until their backlog is full.
 fn blocked(engine: EngineKind, fault: Uncertifying) -> Cluster {
     blocked_with(engine, &[], fault)
 }
@@ -42,7 +44,7 @@ fn blocked_with(engine: EngineKind, parameters: &[(&str, u64)], fault: Uncertify
     let certified = cluster.certified(0);
     let is_full = |cluster: &Cluster| WAITING.iter().all(|index| cluster.nodes[index].pipeline.waiting_blocks() >= FULL);
     while !is_full(&cluster) {
-        // Autobahn waits for a leader that is away.
+        // Autobahn waits for a leader that is offline.
         load(&mut cluster, 400);
         assert!(cluster.submitted < 1_000, "they order without the one that is away");
     }
@@ -53,7 +55,7 @@ fn blocked_with(engine: EngineKind, parameters: &[(&str, u64)], fault: Uncertify
     cluster
 }
 
-/// All reach each other again: the backlog is executed and certified, and new transactions are.
+/// All reach each other again: the backlog and new transactions are executed and certified.
 fn goes_on(mut cluster: Cluster) {
     let certified = cluster.certified(0);
     cluster.heal();
@@ -84,12 +86,12 @@ pub fn a_validator_that_comes_back_lets_a_blocked_chain_go_on(engine: EngineKind
     goes_on(blocked(engine, Uncertifying::Silent));
 }
 
-/// What the one that was away lacks is forgotten a hundred times over.
+/// The others have long forgotten the data that the offline one lacks.
 pub fn a_blocked_chain_goes_on_without_its_engines_history(engine: EngineKind) {
     goes_on(blocked_with(engine, &engine.forgetting(10), Uncertifying::Silent));
 }
 
-/// The one that was away learns of certified blocks, and nobody but the faulty validator knows that they are.
+/// The offline one learns of certified blocks, but only the faulty validator has their certificates.
 pub fn a_certificate_whose_blocks_nobody_serves_keeps_no_chain_blocked(engine: EngineKind) {
     goes_on(blocked(engine, Uncertifying::Luring));
 }
@@ -113,7 +115,7 @@ pub fn a_blocked_chain_goes_on_after_a_restart_of_those_that_wait(engine: Engine
     goes_on(cluster);
 }
 
-/// Ordering goes on while the one that was away catches up.
+/// Ordering continues while the offline one catches up.
 pub fn a_blocked_chain_goes_on_under_load(engine: EngineKind) {
     let mut cluster = blocked(engine, Uncertifying::Silent);
     let certified = cluster.certified(0);

@@ -1,4 +1,4 @@
-//! Validators on a virtual network: nodes in memory, messages that take time, and the ways to hurt both.
+//! Validators on a virtual network: nodes in memory, messages with latency, and faults of both.
 
 use crate::{
     common::{CHAIN, Disk, Node, genesis as plain_genesis, transfer},
@@ -16,13 +16,12 @@ use std::{
 };
 
 pub const VALIDATORS: usize = 4;
-/// One way, ms.
+/// One way, in ms.
 const LATENCY: u64 = 2;
 
-/// A message on the wire: (arrival, order of sending, from, to, bytes).
+/// Message on the wire: (arrival, order of sending, from, to, bytes).
 type Sent = (u64, u64, usize, usize, Vec<u8>);
 
-/// Validators on a virtual network.
 pub struct Cluster {
     engine: EngineKind,
     genesis: Genesis,
@@ -33,51 +32,51 @@ pub struct Cluster {
     pub now: u64,
     wire: BinaryHeap<Reverse<Sent>>,
     pub sent: u64,
-    /// Validators that propose nothing of what others or users give them.
+    /// Validators that never propose transactions from others or from users.
     pub censors: BTreeSet<usize>,
     /// Validators that propose batches with too much gas, from their next start on.
     pub greedy: BTreeSet<usize>,
-    /// Copies of transactions that validators passed on to each other.
+    /// Number of transactions that validators forwarded to each other.
     pub forwarded: usize,
-    /// The user's next nonce.
+    /// Next nonce of the user.
     pub submitted: u64,
     starts: u64,
-    /// Validators with bad links, both ways.
+    /// Validators with bad links, in both directions.
     pub bad: BTreeMap<usize, BadLink>,
-    /// Validators whose clocks are behind by so many ms.
+    /// Validators whose clocks are slow, by this number of ms.
     pub slow_clocks: BTreeMap<usize, u64>,
-    /// Who is of another part than the rest: the two do not reach each other.
+    /// Validators of the other partition: the two do not reach each other.
     apart: BTreeSet<usize>,
-    /// Shares and certificates are lost.
+    /// True if shares and certificates are lost.
     pub certificates_are_lost: bool,
-    /// Faulty validators that order but help nobody to certify. They answer no requests, and the engines of `cut_off` hear nothing from
-    /// them.
+    /// Faulty validators that order but do not help to certify. They answer no requests, and the engines of
+    /// `cut_off` get nothing from them.
     pub uncertifying: BTreeMap<usize, Uncertifying>,
     pub cut_off: BTreeSet<usize>,
-    /// Messages that bad links were given.
+    /// Number of messages sent over bad links.
     risked: u64,
 }
 
-/// Connections stay up, but what goes over them is late or lost; requests that are lost are never answered.
+/// Connections stay up, but messages are late or lost; lost requests are never answered.
 #[derive(Clone, Copy)]
 pub struct BadLink {
     pub delay: u64,
-    /// Lost messages in a hundred.
+    /// Percentage of lost messages.
     pub loss: u64,
 }
 
-/// How a validator does not help to certify.
+/// Ways of not helping to certify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncertifying {
-    /// Its shares and certificates never leave it.
+    /// Never sends its shares and certificates.
     Silent,
-    /// Its shares are signed by another key, as if its configuration were wrong.
+    /// Signs its shares with another key, as with a wrong configuration.
     Forging,
-    /// It shows its certificates to validators that are `cut_off`, who get none of their blocks from it.
+    /// Sends its certificates to validators that are `cut_off`, but never the blocks.
     Luring,
 }
 
-/// What of a validator can stand still while the rest of it runs.
+/// Part of a validator that can stall while the rest runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     Disk,
@@ -86,7 +85,7 @@ pub enum Part {
 
 use Uncertifying::{Forging, Luring};
 
-/// The same share by a key that is not in the committee.
+/// Same share, signed by a key outside the committee.
 fn signed_by_another(share: &[u8]) -> Bytes {
     let share = Share::decode(share).unwrap();
     let signature = BlsSecretKey::from_seed([99; 32]).sign(&share.header_hash.0).to_bytes();
@@ -98,7 +97,7 @@ impl Cluster {
         Self::with_disks(engine, parameters, &Disk::default())
     }
 
-    /// The same on disks that are not empty.
+    /// Like `new`, with nonempty disks.
     pub fn with_disks(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk) -> Self {
         Self::with_genesis(engine, parameters, disk, plain_genesis(VALIDATORS))
     }
@@ -108,7 +107,7 @@ impl Cluster {
         Self::with_coin(engine, parameters, disk, genesis, COIN)
     }
 
-    /// The coin that elects leaders has this seed.
+    /// Uses this seed for the coin that elects leaders.
     pub fn with_coin(engine: EngineKind, parameters: &[(&str, u64)], disk: &Disk, mut genesis: Genesis, coin: u8) -> Self {
         genesis.block_ms = 50;
         let validators = genesis.validators.len();
@@ -140,12 +139,12 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a validator on its disk and connects it to all that run.
+    /// Starts a validator from its disk and connects it to all running ones.
     pub fn start(&mut self, index: usize) {
         self.start_with(index, &[]);
     }
 
-    /// The same with what its users gave to its last run, which it has before it is connected to anybody.
+    /// Like `start`; submits `kept`, the transactions of users from its last run, before it is connected.
     pub fn start_with(&mut self, index: usize, kept: &[VerifiedTransaction]) {
         self.starts += 1;
         let factory = self.engine.factory(&self.genesis, &self.secrets, index, self.starts);
@@ -178,7 +177,8 @@ impl Cluster {
         self.collect();
     }
 
-    /// These and the others lose each other: connections end, and what was on the wire between them is gone.
+    /// Partitions the network: connections between the two sides end, and messages in flight between them are
+    /// lost.
     pub fn part(&mut self, some: &[usize]) {
         self.apart = some.iter().copied().collect();
         let apart = &self.apart;
@@ -187,7 +187,7 @@ impl Cluster {
         self.collect();
     }
 
-    /// All reach each other again.
+    /// Reconnects all.
     pub fn heal(&mut self) {
         self.across(|node, (other, peer)| {
             node.handle(Input::PeerUp { peer, validator: Some(ValidatorIndex(other as u16)) });
@@ -196,7 +196,7 @@ impl Cluster {
         self.collect();
     }
 
-    /// Tells every node of every one on the other side.
+    /// Calls `tell` for every node with every node of the other side.
     fn across(&mut self, mut tell: impl FnMut(&mut Node, (usize, NodeKey))) {
         let all: Vec<_> = self.nodes.iter().map(|(index, node)| (*index, node.key)).collect();
         for (index, node) in &mut self.nodes {
@@ -206,7 +206,7 @@ impl Cluster {
         }
     }
 
-    /// A validator's disk, or its processor, stands still from now on.
+    /// Stalls a validator's disk or processor from now on.
     pub fn stall(&mut self, index: usize, part: Part) {
         let node = self.nodes.get_mut(&index).unwrap();
         match part {
@@ -215,7 +215,7 @@ impl Cluster {
         }
     }
 
-    /// Its disk and its processor work again, and do at once what has waited for them.
+    /// Resumes its disk and processor, which process everything that waited.
     pub fn resume(&mut self, index: usize) {
         let node = self.nodes.get_mut(&index).unwrap();
         node.now = TimestampMs(self.now);
@@ -225,7 +225,7 @@ impl Cluster {
         self.collect();
     }
 
-    /// Kills a validator: what it had in memory and on the wire is gone.
+    /// Kills a validator: its memory and its messages in flight are lost.
     pub fn kill(&mut self, index: usize) {
         let node = self.nodes.remove(&index).unwrap();
         self.disks.insert(index, node.disk.clone());
@@ -240,7 +240,7 @@ impl Cluster {
         self.collect();
     }
 
-    /// Puts everything the nodes have to say on the wire, and answers requests.
+    /// Puts all outputs of the nodes on the wire, and answers requests.
     fn collect(&mut self) {
         let indices: Vec<usize> = self.nodes.keys().copied().collect();
         for index in indices {
@@ -270,7 +270,7 @@ impl Cluster {
         }
     }
 
-    /// When a message that is sent now arrives; `None` when it is lost.
+    /// Arrival time of a message that is sent now; `None` if it is lost.
     fn arrival(&mut self, from: usize, to: usize) -> Option<u64> {
         if self.apart.contains(&from) != self.apart.contains(&to) {
             return None;
@@ -281,7 +281,7 @@ impl Cluster {
         (drawn % 100 >= link.loss).then_some(self.now + link.delay)
     }
 
-    /// Advances to the next thing that happens, at most to `end`; false when nothing does before.
+    /// Advances to the next event, at most to `end`; returns false if there is none before.
     fn step(&mut self, end: u64) -> bool {
         let arrival = self.wire.peek().map(|Reverse((at, ..))| *at);
         let due = self.nodes.iter().filter_map(|(index, node)| Some(node.pipeline.deadline()?.0 + self.behind(*index))).min();
@@ -352,13 +352,13 @@ impl Cluster {
         }
     }
 
-    /// Of each node: its height, how many transactions it executed, the newest certified height.
+    /// Per node: height, number of executed transactions, highest certified height.
     fn progress(&self) -> Vec<(usize, usize, u64)> {
         let certified = |node: &Node| node.disk.certificates.keys().last().map_or(0, |height| height.0);
         self.nodes.iter().map(|(index, node)| (node.disk.blocks.len(), self.executed(*index), certified(node))).collect()
     }
 
-    /// The newest height that this node has a certificate for.
+    /// Highest height for which this node has a certificate.
     pub fn certified(&self, index: usize) -> u64 {
         self.nodes[&index].disk.certificates.keys().last().map_or(0, |height| height.0)
     }
@@ -367,7 +367,7 @@ impl Cluster {
         self.nodes.values().map(|node| node.disk.blocks.len()).collect()
     }
 
-    /// A light load: two transfers and 100 ms.
+    /// Light load: two transfers and 100 ms.
     pub fn load(&mut self) {
         self.submit(0, self.submitted..self.submitted + 2);
         self.run_for(100);
@@ -388,7 +388,7 @@ impl Cluster {
         self.genesis.validators.len()
     }
 
-    /// A validator passes a transaction on to that one, and to no other.
+    /// Forwards a transaction from one validator to another, and to no other.
     pub fn pass_on(&mut self, from: usize, to: usize, transaction: &VerifiedTransaction) {
         let now = self.clock(to);
         let node = self.nodes.get_mut(&to).unwrap();
@@ -398,7 +398,7 @@ impl Cluster {
         self.collect();
     }
 
-    /// A user gives one transaction to one validator.
+    /// Submits a user's transaction to one validator.
     pub fn give(&mut self, to: usize, transaction: &VerifiedTransaction) {
         let now = self.clock(to);
         let node = self.nodes.get_mut(&to).unwrap();
@@ -408,13 +408,14 @@ impl Cluster {
         self.collect();
     }
 
-    /// Every transaction that this validator saw ordered, in order, with its proposer: those that were skipped, too.
+    /// All transactions that this validator saw ordered, in order, with their proposers; includes skipped
+    /// ones.
     pub fn ordered(&self, index: usize) -> Vec<(usize, B256)> {
         let blocks = self.nodes[&index].disk.blocks.iter().flat_map(|block| &block.block.ordered);
         blocks.map(|ordered| (ordered.author.as_usize(), keccak256(&ordered.raw))).collect()
     }
 
-    /// The rotation that this validator goes by.
+    /// Current rotation of this validator.
     pub fn rotation(&self, index: usize) -> Rotation {
         let headers = self.nodes[&index].disk.blocks.iter().rev().map(|block| block.block.header.clone());
         Rotation::of_chain(headers.filter(|header| header.timestamp * 1_000 + ROTATION_LEAD_MS <= self.clock(index).0))
@@ -428,7 +429,7 @@ impl Cluster {
         self.slow_clocks.get(&index).copied().unwrap_or_default()
     }
 
-    /// The validators in the order in which they own this user now.
+    /// Validators in the order in which they own this user now.
     pub fn order_of(&self, user: &EthereumKey) -> Vec<usize> {
         let first = self.rotation(*self.nodes.keys().next().unwrap()).owner(&user.address(), self.validators());
         (first..first + self.validators()).map(|number| number % self.validators()).collect()
@@ -438,7 +439,7 @@ impl Cluster {
         self.nodes[&index].disk.blocks.iter().map(|block| block.receipts.len()).sum()
     }
 
-    /// Everyone has executed everything that was submitted, to the same certified chain.
+    /// True if all nodes have executed everything submitted, with the same certified chain.
     pub fn settled(&self) -> bool {
         self.nodes.keys().all(|index| self.executed(*index) as u64 == self.submitted)
             && self.nodes.values().all(|node| {

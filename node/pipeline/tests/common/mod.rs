@@ -1,4 +1,5 @@
-//! Nodes in memory on a virtual clock: real pool, execution and certification; the ordering engine is scripted.
+//! Nodes in memory on a virtual clock, with real pool, execution and certification; the ordering engine is
+//! scripted.
 #![allow(dead_code)]
 
 use alloy_consensus::TxEip1559;
@@ -31,7 +32,7 @@ pub fn user() -> EthereumKey {
     EthereumKey::from_bytes(&[3; 32]).unwrap()
 }
 
-/// Another user with money, for numbers below [`USERS`].
+/// Another funded user, for numbers below [`USERS`].
 pub fn user_number(number: u8) -> EthereumKey {
     EthereumKey::from_bytes(&[100 + number; 32]).unwrap()
 }
@@ -71,7 +72,7 @@ pub fn genesis(validators: usize) -> Genesis {
     }
 }
 
-/// A chain of before blocks were bounded in bytes, and batches in gas.
+/// Genesis with version 1 of the rules: blocks are not bounded in bytes, nor batches in gas.
 pub fn first_rules(genesis: Genesis) -> Genesis {
     Genesis { protocol_version: 1, ..genesis }
 }
@@ -84,7 +85,7 @@ pub fn transfer_from(user: &EthereumKey, nonce: u64, tip: u128) -> VerifiedTrans
     transfer_for(user, nonce, 100_000 * tip, tip)
 }
 
-/// One that takes a block of its own: it declares all the gas that a block has.
+/// Transaction that fills a block: it declares all of the block's gas.
 pub fn whole_block(nonce: u64) -> VerifiedTransaction {
     let raw = user().sign(TxEip1559 {
         chain_id: CHAIN,
@@ -99,7 +100,7 @@ pub fn whole_block(nonce: u64) -> VerifiedTransaction {
     VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap()
 }
 
-/// One that offers so much for a gas, and so much of it to the proposer.
+/// Transfer with this maximum fee and tip per gas.
 pub fn transfer_for(user: &EthereumKey, nonce: u64, max_fee_per_gas: u128, tip: u128) -> VerifiedTransaction {
     let raw = user.sign(TxEip1559 {
         chain_id: CHAIN,
@@ -114,17 +115,17 @@ pub fn transfer_for(user: &EthereumKey, nonce: u64, max_fee_per_gas: u128, tip: 
     VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap()
 }
 
-/// An engine for tests of what surrounds engines: every batch it is given is a commit at once.
+/// Engine for tests of the other stages: every batch it gets is a commit at once.
 struct Scripted {
     next: u64,
     now: TimestampMs,
     wanting: bool,
     out: VecDeque<EngineOutput>,
-    /// Commits the test wants delivered besides.
+    /// Commits that the test injects.
     script: Script,
     messages: Arc<AtomicUsize>,
     certified: Arc<AtomicU64>,
-    /// It was given an empty batch, and wants the next one later.
+    /// True after an empty batch: it wants the next one later.
     rests: bool,
 }
 
@@ -184,19 +185,19 @@ impl Engine for Scripted {
     }
 }
 
-/// States below the newest that a node here keeps.
+/// Number of states below the newest that a node here keeps.
 pub const RECENT_STATES: u64 = 4;
 
-/// A node with its disk and its executor; the test is its network.
+/// Node with its disk and its executor; the test acts as its network.
 pub struct Node {
     pub key: NodeKey,
     pub pipeline: Pipeline,
     pub state: State,
     stage: ExecutionStage,
     pub script: Script,
-    /// Messages that the scripted engine was given; each is a commit.
+    /// Number of messages that the scripted engine got; each is a commit.
     pub messages: Arc<AtomicUsize>,
-    /// The last commit that the scripted engine was told to be certified.
+    /// Last commit that was reported as certified to the scripted engine.
     pub certified_commit: Arc<AtomicU64>,
     pub disk: Disk,
     pub sent: Vec<(NodeKey, PeerMessage)>,
@@ -214,14 +215,14 @@ pub struct Node {
     pub now: TimestampMs,
 }
 
-/// What survives a crash.
+/// State that survives a crash.
 #[derive(Clone, Default)]
 pub struct Disk {
     pub records: BTreeMap<Ticket, Bytes>,
     pub blocks: Vec<Arc<CommittedBlock>>,
     pub certificates: BTreeMap<Height, Certificate>,
     pub progress: Option<Resume>,
-    /// This validator proposes whatever it is given.
+    /// True if this validator proposes every transaction that it receives.
     pub without_buckets: bool,
 }
 
@@ -247,12 +248,12 @@ impl BlockSource for Disk {
 }
 
 impl Node {
-    /// A validator with a scripted engine, or a full node (`None`).
+    /// Validator with a scripted engine, or a full node (`None`).
     pub fn new(number: u8, genesis: &Genesis, validator: Option<u16>) -> Self {
         Self::with_state_of(number, genesis, genesis, validator)
     }
 
-    /// The same, but executing on top of another genesis' accounts: a node whose state has gone wrong.
+    /// Like `new`, but executes on the accounts of another genesis: a node with a wrong state.
     pub fn with_state_of(number: u8, genesis: &Genesis, accounts: &Genesis, validator: Option<u16>) -> Self {
         let script = Script::default();
         let engine_script = script.clone();
@@ -278,7 +279,7 @@ impl Node {
         Self { script, messages, certified_commit, ..started }
     }
 
-    /// Starts from what is on disk.
+    /// Starts from the content of the disk.
     pub fn start(
         number: u8,
         genesis: &Genesis,
@@ -368,7 +369,7 @@ impl Node {
         self.drain();
     }
 
-    /// A peer's certificate, verified as the rim does.
+    /// Passes a peer's certificate to the node, verified as in the binary.
     pub fn learn(&mut self, from: NodeKey, certificate: Certificate) {
         let certificate =
             self.pipeline.certificate_verifier().verify(certificate).expect("nodes send certificates that verify");
@@ -435,13 +436,13 @@ impl Node {
         self.drain();
     }
 
-    /// Advances the clock and lets what is due happen.
+    /// Advances the clock and handles what is due.
     pub fn wait(&mut self, ms: u64) {
         self.now.0 += ms;
         self.handle(Input::Deadline);
     }
 
-    /// What this node answers a follower.
+    /// Response of this node to a follower.
     pub fn answer(&self, request: Request) -> Response {
         answer(request, &self.disk)
     }
@@ -455,7 +456,7 @@ impl Node {
     }
 }
 
-/// Carries everything two nodes have for each other until both are quiet.
+/// Exchanges all messages between two nodes until both are idle.
 pub fn exchange(a: &mut Node, b: &mut Node) {
     for _ in 0..1_000 {
         if a.sent.is_empty() && b.sent.is_empty() && a.requests.is_empty() && b.requests.is_empty() {

@@ -1,4 +1,5 @@
-//! What an account did, without an index: by halves where states are kept, block by block where they are not.
+//! Finds an account's activity without an index: by binary search where states are kept, block by block
+//! elsewhere.
 
 use super::{concerns, full_receipt, in_full, recorder, remaining};
 use crate::backend::ChainBlock;
@@ -14,13 +15,14 @@ use serde_json::{Value, json as value};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// JSON of one transaction with its receipt, without data and logs, and of one log without its data.
+/// Approximate size in bytes as JSON: of a transaction with its receipt, without data and logs, and of a log
+/// without its data.
 const TRANSACTION_JSON_BYTES: usize = 1_600;
 const LOG_JSON_BYTES: usize = 700;
-/// Transactions of one page, as Erigon bounds it.
+/// Maximum number of transactions per page, as in Erigon.
 const MAX_PAGE: usize = 25;
 
-/// Blocks one after the other, for as long as a query may take.
+/// Block-by-block scan with the timeout of log queries.
 struct Scan<'n> {
     node: &'n Node,
     ends: Instant,
@@ -31,7 +33,7 @@ impl<'n> Scan<'n> {
         Self { node, ends: Instant::now() + node.config.max_log_time }
     }
 
-    /// The block, unless time is over.
+    /// Returns the block, or `None` after the deadline.
     fn block(&self, height: u64) -> Option<Arc<ChainBlock>> {
         if Instant::now() >= self.ends {
             return None;
@@ -39,13 +41,13 @@ impl<'n> Scan<'n> {
         self.node.backend.block(Height(height))
     }
 
-    /// What one is told for whom time was over with the block `next` yet to search.
+    /// Timeout error; block `next` is the first one not searched.
     fn too_long(&self, next: u64, advice: &str) -> RpcError {
         Reason::QueryTooLong.with(format!("{:?}, block {next:#x} not searched yet; {advice}", self.node.config.max_log_time))
     }
 }
 
-/// `ots_searchTransactionsBefore`: transactions of blocks below `block`, or of all if that is 0, the newest first.
+/// `ots_searchTransactionsBefore`: transactions of blocks below `block`, newest first. 0 means all blocks.
 pub(crate) fn before(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
     let end = node.backend.head().0 + 1;
     let from_tip = block == 0 || block >= end;
@@ -53,7 +55,7 @@ pub(crate) fn before(node: &Node, address: Address, block: u64, size: usize) -> 
     page.told(from_tip, page.searched_all)
 }
 
-/// `ots_searchTransactionsAfter`: transactions of blocks above `block`, or of all if that is 0, the newest first.
+/// `ots_searchTransactionsAfter`: transactions of blocks above `block`, newest first. 0 means all blocks.
 pub(crate) fn after(node: &Node, address: Address, block: u64, size: usize) -> Result<Json, RpcError> {
     let heights = block.saturating_add(1)..=node.backend.head().0;
     let mut page = Page::of(node, &address, size, heights, Order::OldestFirst)?;
@@ -62,26 +64,27 @@ pub(crate) fn after(node: &Node, address: Address, block: u64, size: usize) -> R
     page.told(page.searched_all, block == 0)
 }
 
-/// In which a search goes through blocks and what they hold.
+/// Order of the search, for blocks and for transactions within them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     NewestFirst,
     OldestFirst,
 }
 
-/// Transactions that concern an account, in the order of the search.
+/// Transactions of an account, in the order of the search.
 #[derive(Default)]
 struct Page {
     transactions: Vec<Value>,
     receipts: Vec<Value>,
-    /// About how much JSON they make.
+    /// Approximate size as JSON.
     bytes: usize,
-    /// There is nothing more in this direction.
+    /// True if the search reached the end in this direction.
     searched_all: bool,
 }
 
 impl Page {
-    /// Whole blocks until there are enough, so it may be more than `size`. A page that took too long is as full as it is.
+    /// Collects whole blocks until the page is full, so it may have more than `size` transactions. At the
+    /// timeout, returns what it has.
     fn of(
         node: &Node,
         address: &Address,
@@ -137,7 +140,7 @@ impl Page {
     }
 }
 
-/// The lowest height whose state is kept. Those above it are kept too.
+/// Lowest height whose state is kept; all above it are kept too.
 fn oldest_state(node: &Node) -> u64 {
     let (mut gone, mut kept) = (None, node.backend.head().0);
     loop {
@@ -154,7 +157,8 @@ fn oldest_state(node: &Node) -> u64 {
     }
 }
 
-/// The first block of `oldest..=head` after which the account is as wanted. It stays so once it is, and is so at the head.
+/// First block of `oldest..=head` after which the account satisfies the predicate. The predicate must stay
+/// true once it is true, and be true at the head.
 fn first_block(
     node: &Node,
     address: &Address,
@@ -177,7 +181,7 @@ fn first_block(
 /// `ots_getTransactionBySenderAndNonce`.
 pub(crate) fn by_sender_and_nonce(node: &Node, sender: Address, nonce: u64) -> Result<Option<B256>, RpcError> {
     let now = node.state(Default::default())?.1.account(&sender).unwrap_or_default();
-    // A contract counts what it made, and sends nothing, but on a development chain.
+    // A contract's nonce counts its creations; only on a development chain may it send transactions.
     if now.nonce <= nonce || (now.has_code() && node.backend.dev().is_none()) {
         return Ok(None);
     }
@@ -203,14 +207,14 @@ pub(crate) fn by_sender_and_nonce(node: &Node, sender: Address, nonce: u64) -> R
     Ok(None)
 }
 
-/// Who made a contract, and by which transaction.
+/// Creator of a contract, and the transaction.
 #[derive(Debug, Serialize)]
 pub(crate) struct Creator {
     hash: B256,
     creator: Address,
 }
 
-/// `ots_getContractCreator`: nothing of an account that is no contract, or that the genesis has.
+/// `ots_getContractCreator`: null for accounts without code and for contracts of the genesis.
 pub(crate) fn creator(node: &Node, address: Address) -> Result<Option<Creator>, RpcError> {
     if !super::has_code(node, &address, Default::default())? {
         return Ok(None);
@@ -243,7 +247,7 @@ pub(crate) fn creator(node: &Node, address: Address) -> Result<Option<Creator>, 
         .with(format!("no transaction deployed it: a contract made it, or the genesis has it; {gone}")))
 }
 
-/// By a contract, in one of the block's transactions.
+/// Finds the creation by another contract, within one of the block's transactions.
 fn made_inside(node: &Node, block: Arc<ChainBlock>, address: Address) -> Result<Option<Creator>, RpcError> {
     let hashes: Vec<B256> = block.receipts.iter().map(|receipt| receipt.transaction_hash).collect();
     let mut replay = Replay::new(node, block)?;

@@ -14,7 +14,7 @@ pub struct Wanted {
     pub with_log: bool,
 }
 
-/// A call as geth writes it.
+/// Call in geth's format.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Frame<'t> {
@@ -34,10 +34,10 @@ pub struct Frame<'t> {
     calls: Vec<Self>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     logs: Vec<Log<'t>>,
-    /// What a debug build said, of calls that failed too; not geth's.
+    /// Console output of a debug build, of failed calls too. Extension to geth's format.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     console: Vec<Line<'t>>,
-    /// Where it trapped or ran out of gas, the innermost function first; not geth's.
+    /// Positions of the trap or of running out of gas, innermost function first. Extension to geth's format.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     places: Vec<At>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,14 +54,14 @@ struct Log<'t> {
     position: U64,
 }
 
-/// A function of the code by its index, and bytes from the beginning of the code section's content.
+/// Function by its index, and offset in bytes from the start of the code section's content.
 #[derive(Serialize)]
 struct At {
     function: U64,
     offset: U64,
 }
 
-/// Said after so many calls and logs of the frame.
+/// Console line, with the number of calls and logs of the frame before it.
 #[derive(Serialize)]
 struct Line<'t> {
     text: &'t str,
@@ -83,7 +83,7 @@ impl<'t> Log<'t> {
 }
 
 impl<'t> Frame<'t> {
-    /// `logs`: they are wanted, and nothing above was undone.
+    /// With `logs`, includes logs, unless this frame or one above it was reverted.
     pub fn new(frame: &'t TraceFrame, logs: bool) -> Self {
         let success = frame.ending.is_success();
         let logs = logs && success;
@@ -112,7 +112,7 @@ impl<'t> Frame<'t> {
     }
 }
 
-/// The opcode that would make such a frame.
+/// EVM opcode that corresponds to the kind of frame.
 pub fn name(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::Call => "CALL",
@@ -123,7 +123,7 @@ pub fn name(kind: FrameKind) -> &'static str {
     }
 }
 
-/// In geth's words, where it has any.
+/// Error text; the same as geth's where geth has one.
 fn error(ending: &Ending) -> Option<String> {
     Some(match ending {
         Ending::TooDeep => "max call depth exceeded".into(),
@@ -135,7 +135,7 @@ fn error(ending: &Ending) -> Option<String> {
     })
 }
 
-/// The text of Error(string), or what Panic(uint256) means.
+/// Text of `Error(string)`, or meaning of the code of `Panic(uint256)`.
 fn reason(output: &[u8]) -> Option<String> {
     if let Some(code) = output.strip_prefix(&[0x4e, 0x48, 0x7b, 0x71]) {
         let code = U256::from_be_bytes(<[u8; 32]>::try_from(code).ok()?);

@@ -1,4 +1,4 @@
-//! `prestateTracer`: what a run found, and with `diffMode` what it changed.
+//! `prestateTracer`: state before a run, and with `diffMode` its changes.
 
 use crate::jsonrpc::{Json, json};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -17,7 +17,7 @@ pub struct Wanted {
     pub disable_storage: bool,
 }
 
-/// An account; in the second half of a difference, what of it is new.
+/// Account; in the second half of a diff, only its changed values.
 #[derive(Debug, Default, Serialize)]
 struct Part {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ struct Part {
 
 type Parts = BTreeMap<Address, Part>;
 
-/// About what an account takes besides its code, and a slot: half as text.
+/// Approximate recorded size of an account without its code, and of a slot; half of the size as text.
 const ACCOUNT_BYTES: usize = 128;
 const SLOT_BYTES: usize = 80;
 
@@ -42,16 +42,16 @@ impl Part {
     }
 }
 
-/// The parts as text, and the bytes they take.
+/// Text of the result, and its recorded size.
 type Told = Result<(Json, usize), RpcError>;
 
-/// `None`: there is no room for them.
+/// `None` if the result exceeds `room`.
 fn within(room: usize, parts: &[&Parts], answer: &impl Serialize) -> Option<Told> {
     let bytes = parts.iter().flat_map(|parts| parts.values()).map(Part::bytes).sum();
     (bytes <= room).then(|| json(answer).map(|text| (text, bytes)))
 }
 
-/// The view knows the code of all accounts that the run met. `None`: it does not fit into the room.
+/// The view must have the code of all accounts that the run touched. `None` if the result exceeds `room`.
 pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted, room: usize) -> Option<Told> {
     #[derive(Serialize)]
     struct Difference {
@@ -78,7 +78,7 @@ pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted, room: usi
     }
     if !wanted.diff_mode {
         for ((address, slot), (before, _)) in slots() {
-            // An account may hold nothing but storage: the hashes of certified headers.
+            // An account may have only storage: the contract with hashes of certified headers.
             if pre.contains_key(address) || !before.is_zero() {
                 pre.entry(*address).or_default().storage.insert(*slot, before);
             }
@@ -98,7 +98,7 @@ pub fn result(touched: &Touched, view: &dyn StateView, wanted: Wanted, room: usi
         );
     }
     for ((address, slot), (before, after)) in slots().filter(|(_, (before, after))| before != after) {
-        // Zero is what is not there.
+        // A zero slot is absent.
         if let Some(part) = pre.get_mut(address).filter(|_| !before.is_zero()) {
             part.storage.insert(*slot, before);
         }

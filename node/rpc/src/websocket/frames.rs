@@ -1,8 +1,9 @@
-//! WebSocket frames, RFC 6455, as a server reads and writes them.
+//! WebSocket frames, RFC 6455, server side.
 //!
-//! Our own rather than a library's (tungstenite, as axum brings it) for the sake of memory. A library's buffers grow to the largest message and
-//! keep that size: 256 clients that fetched 16 MiB once held 4 GiB which no budget counted. Here a message is sent from where it lies, and
-//! received into memory that is lent as it arrives. What a connection keeps is [`BUFFER`].
+//! Our own implementation instead of a library (tungstenite, which axum uses), to limit memory. A library's
+//! buffers grow to the largest message and keep that size: 256 clients that fetched 16 MiB each once held 4
+//! GiB outside every budget. Here a message is sent from its own memory, and received into memory that is
+//! reserved as it arrives. An idle connection keeps only [`BUFFER`].
 
 use crate::budget::{Budget, Gathered};
 use corniche_api::RpcError;
@@ -11,9 +12,10 @@ use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes that a connection reads ahead. Most requests are smaller; what is larger is read past the buffer.
+/// Read buffer of a connection, in bytes. Most requests are smaller; larger payloads are read directly into
+/// the message.
 const BUFFER: usize = 4 << 10;
-/// Of a ping, a pong or a close.
+/// Maximum payload of a ping, pong or close frame.
 const MAX_CONTROL: usize = 125;
 
 const CONTINUATION: u8 = 0;
@@ -22,25 +24,25 @@ const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
-/// In the first byte: the last frame of its message.
+/// FIN bit in the first byte: last frame of the message.
 const LAST: u8 = 0x80;
-/// In the second.
+/// Mask bit in the second byte.
 const MASKED: u8 = 0x80;
 
-/// What a client says.
+/// Received message.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// Text or binary: what it is called does not matter.
+    /// Text or binary; both are treated alike.
     Message(Gathered),
-    /// A message that there was no memory for. It was passed over.
+    /// Message for which there was no memory. It was skipped.
     Refused(RpcError),
     Ping(Vec<u8>),
     Pong,
-    /// The code with which it is to be answered: its own, as clients expect.
+    /// Code to reply with: clients expect their own code back.
     Close(Option<u16>),
 }
 
-/// What the server says.
+/// Message to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outgoing<'a> {
     Text(&'a str),
@@ -49,7 +51,7 @@ pub(crate) enum Outgoing<'a> {
     Close(Option<u16>, &'a str),
 }
 
-/// Why nothing more can be read.
+/// Error after which nothing more can be read.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Io(io::Error),
@@ -64,16 +66,16 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// From what messages are received into.
+/// Source of memory for received messages.
 #[derive(Debug)]
 pub(crate) struct Lender {
     pub budget: Budget,
     pub origin: Origin,
-    /// Bytes of one message.
+    /// Maximum size of one message.
     pub most: usize,
 }
 
-/// The frame that is being read.
+/// Frame that is being read.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     opcode: u8,
@@ -83,23 +85,23 @@ struct Frame {
     left: usize,
 }
 
-/// The message that is being read.
+/// Message that is being read.
 #[derive(Debug)]
 struct Gathering {
     text: bool,
     begun: Instant,
-    /// Of the time since then, in which nobody read.
+    /// Time since `begun` in which the server did not read.
     unread: Duration,
-    /// Bytes of its frames, the one that is being read included.
+    /// Total size of its frames, including the current one.
     size: usize,
     gathered: Result<Gathered, RpcError>,
 }
 
 impl Gathering {
-    /// Where the next piece of the frame goes: nowhere when there is no memory for it.
+    /// Reserves room for the next piece of the frame; `None` if there is no memory.
     fn with_room(&mut self, frame: &Frame, lender: &Lender) -> Option<&mut Gathered> {
         if let Ok(gathered) = &mut self.gathered {
-            // More than the message takes is lent only while nobody knows how much that is.
+            // While the size of the message is unknown, the reservation may exceed it.
             let most = if frame.last { self.size } else { lender.most };
             if let Err(error) = gathered.make_room(frame.left.min(BUFFER), most, &lender.budget, lender.origin) {
                 self.gathered = Err(error);
@@ -109,16 +111,16 @@ impl Gathering {
     }
 }
 
-/// A connection that was upgraded.
+/// Upgraded connection.
 pub(crate) struct Frames<S> {
     stream: S,
     lender: Lender,
     buffer: Box<[u8; BUFFER]>,
-    /// Which of the buffer's bytes are not looked at yet.
+    /// Bytes of the buffer that are not parsed yet.
     ahead: std::ops::Range<usize>,
     frame: Option<Frame>,
     message: Option<Gathering>,
-    /// Payload of a ping, pong or close, which may come in the middle of a message.
+    /// Payload of a control frame, which may arrive within a message.
     control: Vec<u8>,
 }
 
@@ -128,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         Self { stream, lender, buffer, ahead: 0..0, frame: None, message: None, control: Vec::new() }
     }
 
-    /// What the client says next; `None` when it is gone. May be dropped at any time and called again.
+    /// Reads the next message; `None` if the client closed the connection. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Incoming>, Fault> {
         loop {
             let more = match self.frame {
@@ -151,19 +153,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         }
     }
 
-    /// For how long the client has been sending a message, not counting what nobody would have read.
+    /// Time for which the client has been sending a message, without the time in which the server did not
+    /// read.
     pub fn sending_for(&self) -> Option<Duration> {
         self.message.as_ref().map(|message| message.begun.elapsed().saturating_sub(message.unread))
     }
 
-    /// Nobody has read since then, because there was something to wait for.
+    /// Records that the server did not read since then, because it was waiting for something else.
     pub fn nobody_read_since(&mut self, since: Instant) {
         if let Some(message) = &mut self.message {
             message.unread += since.elapsed();
         }
     }
 
-    /// Sends a frame, from where its payload lies. Who drops this before it is done can send nothing more.
+    /// Sends a frame directly from its payload. Not cancel-safe: after a cancelled send, nothing more can be
+    /// sent.
     pub async fn send(&mut self, outgoing: Outgoing<'_>) -> io::Result<()> {
         match outgoing {
             Outgoing::Text(text) => self.write(TEXT, text.as_bytes()).await,
@@ -177,8 +181,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         }
     }
 
-    /// Says nothing more, and waits for the client to be gone: a connection that is dropped with bytes unread is reset, and the client may
-    /// never read what it was told last.
+    /// Shuts down sending, and waits until the client closes its side. A connection that is dropped with
+    /// unread bytes is reset, and the client might not receive the last messages.
     pub async fn finish(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         while self.stream.read(&mut self.buffer[..]).await? > 0 {}
@@ -198,7 +202,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         self.stream.flush().await
     }
 
-    /// False when there is nothing more to read.
+    /// Returns false at the end of the stream.
     async fn read_ahead(&mut self) -> io::Result<bool> {
         if self.ahead.start > 0 {
             self.buffer.copy_within(self.ahead.clone(), 0);
@@ -209,7 +213,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         Ok(read > 0)
     }
 
-    /// The head of a frame, once it is there.
+    /// Parses the head of a frame, once it is complete.
     fn head(&mut self) -> Result<Option<Frame>, Fault> {
         let [first, second, rest @ ..] = &self.buffer[self.ahead.clone()] else { return Ok(None) };
         let length = match second & !MASKED {
@@ -251,7 +255,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         Ok(())
     }
 
-    /// Takes a piece of the frame's payload; false when there is nothing more to read.
+    /// Reads a piece of the frame's payload; returns false at the end of the stream.
     async fn take(&mut self, frame: Frame) -> Result<bool, Fault> {
         let Self { stream, lender, buffer, ahead, message, control, .. } = self;
         let nothing_ahead = ahead.start == ahead.end;
@@ -289,7 +293,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         Ok(true)
     }
 
-    /// What the frame completes.
+    /// Ends a frame; returns the message that it completes.
     fn end(&mut self, frame: Frame) -> Result<Option<Incoming>, Fault> {
         self.frame = None;
         let message = match frame.opcode {
@@ -311,7 +315,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     }
 }
 
-/// The code in the payload of a close (RFC 6455, sections 5.5.1 and 7.4); none in an empty one.
+/// Code in the payload of a close frame (RFC 6455, sections 5.5.1 and 7.4); `None` if it is empty.
 fn close_code(payload: &[u8]) -> Result<Option<u16>, Fault> {
     let Some((code, reason)) = payload.split_first_chunk() else {
         return if payload.is_empty() { Ok(None) } else { Err(Fault::Protocol("half a close code")) };
@@ -325,7 +329,7 @@ fn close_code(payload: &[u8]) -> Result<Option<u16>, Fault> {
     }
 }
 
-/// Of a whole message that is not masked: ten bytes, and how many of them count.
+/// Head of an unmasked, unfragmented message: a buffer of ten bytes and the length used.
 fn head_of(opcode: u8, length: usize) -> ([u8; 10], usize) {
     let mut head = [0; 10];
     head[0] = LAST | opcode;
@@ -347,12 +351,12 @@ fn head_of(opcode: u8, length: usize) -> ([u8; 10], usize) {
     }
 }
 
-/// The bytes that come next in the frame.
+/// Unmasks the next bytes of the frame.
 fn unmask(bytes: &mut [u8], frame: &Frame) {
     let mut mask = frame.mask;
     mask.rotate_left(frame.read % 4);
     let [a, b, c, d] = mask;
-    // So many at a time as a register holds.
+    // Chunks have the width of a SIMD register.
     let wide = [a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d];
     for bytes in bytes.chunks_mut(wide.len()) {
         for (byte, mask) in bytes.iter_mut().zip(wide) {

@@ -1,5 +1,5 @@
-//! How an HTTP connection becomes a WebSocket: RFC 6455, section 4.2. Not a stream of HTTP/2 (RFC 8441): hyper copies what is written to one and
-//! says that it is sent, so that what a client does not read would be held outside of every budget.
+//! Upgrade from HTTP to WebSocket: RFC 6455, section 4.2. HTTP/2 streams (RFC 8441) are not supported: hyper
+//! buffers writes to them and reports them as sent, so unread data would be outside every budget.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
@@ -10,20 +10,20 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use sha1::{Digest, Sha1};
 
-/// What the key of every handshake is hashed with.
+/// Constant that is hashed with the key of each handshake.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The bytes of a connection that is no longer HTTP's.
+/// Upgraded connection.
 pub(crate) type Upgradable = TokioIo<Upgraded>;
 
-/// A request to go on as a WebSocket.
+/// Request to upgrade to a WebSocket.
 pub(crate) struct Upgrade {
     when: OnUpgrade,
     key: HeaderValue,
 }
 
 impl Upgrade {
-    /// `None`: the request asks for nothing of the kind, or not as one has to.
+    /// `None` if the request is not a valid upgrade request.
     pub fn asked_by(request: &mut Request) -> Option<Self> {
         let headers = request.headers();
         if request.version() != Version::HTTP_11
@@ -38,14 +38,14 @@ impl Upgrade {
         Some(Self { when: request.extensions_mut().remove()?, key })
     }
 
-    /// Says yes, and serves the connection once the client has been told so.
+    /// Accepts the upgrade, and serves the connection once the client has the response.
     pub fn accept<F>(self, serve: impl FnOnce(Upgradable) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let Self { when, key } = self;
         tokio::spawn(async move {
-            // An error means that the connection is gone.
+            // An error means that the connection was closed.
             if let Ok(upgraded) = when.await {
                 serve(TokioIo::new(upgraded)).await;
             }
@@ -60,7 +60,7 @@ impl Upgrade {
     }
 }
 
-/// Whether the header lists the word.
+/// True if the comma-separated header contains the word.
 fn has(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
     let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|listed| listed.trim().eq_ignore_ascii_case(word))

@@ -1,4 +1,4 @@
-//! A chain in memory whose blocks are whatever the test says.
+//! Chain in memory whose blocks are defined by the test.
 
 use alloy_consensus::TxEip1559;
 use alloy_consensus::proofs::calculate_transaction_root;
@@ -25,44 +25,44 @@ use tokio::sync::{broadcast, watch};
 
 pub const CHAIN_ID: u64 = 7777;
 pub const BASE_FEE: u64 = 1_000_000_000;
-/// Blocks follow at intervals of a second.
+/// Blocks follow at intervals of 1 s.
 const GENESIS_SECONDS: u64 = 1_700_000_000;
-/// Returns what it is sent; reverts with it when that starts with byte 8, as ABI-encoded Error(string) does.
+/// Returns its input; reverts with it if it starts with byte 8, as ABI-encoded Error(string) does.
 pub const ECHO: Address = address!("00000000000000000000000000000000000000ec");
-/// Passes on what it is sent, as [`relayed`] writes it: logs 1, counts in slot 0 unless it may not, makes the call, logs 2, and ends as the
-/// call ended, with what that returned.
+/// Forwards its input, which [`relayed`] encodes: emits log 1, counts in slot 0 if allowed, makes the call,
+/// emits log 2, and ends like the call, with its output.
 pub const RELAY: Address = address!("00000000000000000000000000000000000000ab");
-/// Of all blocks.
+/// Coinbase of all blocks.
 pub const COINBASE: Address = Address::repeat_byte(0xfe);
 const RANDOMNESS: B256 = B256::repeat_byte(0x99);
-/// Proposes everything.
+/// Proposer of all transactions.
 pub const AUTHOR: ValidatorIndex = ValidatorIndex(2);
-/// The account with the private key of 32 bytes 1.
+/// Account with the private key of 32 bytes 1.
 pub const FUNDED: Address = address!("1a642f0e3c3af545e7acbd38b07251b3990914f1");
 
 pub struct TestChain {
-    /// What it was told as a development chain.
+    /// Commands received as a development chain.
     pub told: Mutex<Vec<DevOrder>>,
     blocks: RwLock<Vec<Arc<ChainBlock>>>,
     state: State,
     tree: SharedTree,
-    /// How often the tree was asked for.
+    /// Number of times the tree was requested.
     pub trees_given: AtomicUsize,
     changes: RwLock<Vec<Changes>>,
-    /// Whether states that were forgotten are read from elsewhere, and whether that is whole.
+    /// If set, pruned states are read as old states; the value tells whether such reads complete.
     pub old_states: Mutex<Option<Whole>>,
     pool: Mutex<BTreeMap<B256, VerifiedTransaction>>,
     finalized: AtomicU64,
     events: broadcast::Sender<ChainEvent>,
     vm: Vm,
     pub syncing: Mutex<Option<SyncProgress>>,
-    /// What the next submission is refused with.
+    /// Error for the next submission.
     pub refusal: Mutex<Option<RpcError>>,
-    /// The next submission is taken, and answered when this says so.
+    /// The next submission is accepted; its response waits for this.
     pub answers_late: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
     /// `None`: a node without a DAG.
     trace: Mutex<Option<Vec<(TimestampMs, TraceEvent)>>>,
-    /// Told that there is more in it.
+    /// Signals new events in the trace.
     growth: watch::Sender<()>,
     /// While true, reading the state of block 0 waits; see [`Held`].
     held: Mutex<bool>,
@@ -73,7 +73,7 @@ pub struct TestChain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     Yes,
-    /// What is read is forgotten meanwhile.
+    /// The state is pruned during the read.
     No,
 }
 
@@ -100,7 +100,7 @@ impl StateView for OldState {
     }
 }
 
-/// Readers wait while this lives.
+/// Readers wait until it is dropped.
 pub struct Held(Arc<TestChain>);
 
 impl Drop for Held {
@@ -129,13 +129,13 @@ pub fn transfer(nonce: u64) -> Bytes {
     })
 }
 
-/// What the relay is sent: how to call ('c', 'd' or 's' for call, delegate call and static call; in capitals, it succeeds in any case), wei,
-/// whom, and what with.
+/// Input of the relay: kind of call ('c', 'd' or 's' for call, delegate call and static call; in capitals the
+/// relay succeeds in any case), wei, target, and data.
 pub fn relayed(how: char, wei: u8, to: Address, data: &[u8]) -> Bytes {
     [&[how as u8, wei][..], to.as_slice(), data].concat().into()
 }
 
-/// A signed call with plenty of gas.
+/// Signed call with enough gas.
 pub fn call(nonce: u64, to: impl Into<TxKind>, input: Bytes) -> Bytes {
     key().sign(TxEip1559 {
         chain_id: CHAIN_ID,
@@ -149,13 +149,13 @@ pub fn call(nonce: u64, to: impl Into<TxKind>, input: Bytes) -> Bytes {
     })
 }
 
-/// A log with the given topics' first bytes.
+/// Log whose topics consist of the given bytes.
 pub fn log(address: Address, topics: &[u8]) -> Log {
     Log { address, topics: topics.iter().map(|byte| B256::repeat_byte(*byte)).collect(), data: Bytes::from_static(&[1, 2]) }
 }
 
 impl TestChain {
-    /// Genesis only.
+    /// Chain with only the genesis.
     pub fn new() -> Self {
         let state = State::default();
         let code = echo_module();
@@ -216,7 +216,7 @@ impl TestChain {
         block
     }
 
-    /// Adds a block without telling anyone.
+    /// Adds a block without announcing it.
     pub fn add(&self, transactions: &[(Bytes, Vec<Log>)]) -> Arc<ChainBlock> {
         let decoded: Vec<_> = transactions.iter().map(|(raw, _)| verified(raw)).collect();
         let mut gas_used = 0;
@@ -244,7 +244,7 @@ impl TestChain {
         self.push(&decoded, receipts, self.nonces_after(&decoded))
     }
 
-    /// Adds a block of transactions that are really run.
+    /// Adds a block of transactions that are really executed.
     pub fn execute(&self, transactions: &[Bytes]) -> Arc<ChainBlock> {
         let decoded: Vec<_> = transactions.iter().map(verified).collect();
         let base = self.state.latest();
@@ -324,7 +324,7 @@ impl TestChain {
         let _ = self.events.send(ChainEvent::Finalized(Height(height)));
     }
 
-    /// The node is a validator, whose engine did this.
+    /// Makes the node a validator whose engine recorded these events.
     pub fn trace(&self, events: Vec<(TimestampMs, TraceEvent)>) {
         *self.trace.lock().unwrap() = Some(events);
         self.growth.send_replace(());
@@ -342,24 +342,24 @@ impl TestChain {
         self.state.prune_below(Height(height));
     }
 
-    /// Puts a transaction into the pool at once.
+    /// Adds a transaction to the pool immediately.
     pub fn pend(&self, raw: Bytes) {
         drop(self.submit(raw));
     }
 
-    /// From now on, reading the state of block 0 waits until what this answers is dropped (also by a failing test, whose
-    /// runtime waits for its readers).
+    /// From now on, reading the state of block 0 waits until the returned guard is dropped. A failing test
+    /// drops it too; its runtime waits for its readers.
     pub fn hold(self: &Arc<Self>) -> Held {
         *self.held.lock().unwrap() = true;
         Held(self.clone())
     }
 
-    /// How many transactions wait.
+    /// Number of pooled transactions.
     pub fn waiting_in_pool(&self) -> usize {
         self.pool.lock().unwrap().len()
     }
 
-    /// How many readers wait.
+    /// Number of waiting readers.
     pub fn waiting(&self) -> u32 {
         *self.waiting.lock().unwrap()
     }
@@ -525,7 +525,7 @@ impl Backend for TestChain {
         3
     }
 
-    /// Validator 3 and a stranger that has not introduced itself.
+    /// Validator 3, and a peer that has not identified itself.
     fn peers(&self) -> Peers {
         let peer = |key: u8| Peer {
             peer_id: format!("12D3KooW{key}"),
@@ -604,7 +604,7 @@ impl Backend for TestChain {
         Statistics { pool_transactions: self.waiting_in_pool() as u64, executed: 7, adopted: 5, ..Statistics::default() }
     }
 
-    /// Of block 1 alone.
+    /// Only for block 1.
     fn execution(&self, height: Height) -> Option<Execution> {
         let (lane_of, runs_of) = (Bytes::from(vec![0, 3]), Bytes::from(vec![1, 2]));
         let received_of = Bytes::from([1_700_000_000_456u64.to_be_bytes(), [0; 8]].concat());
@@ -629,7 +629,7 @@ impl Backend for TestChain {
     }
 }
 
-/// The smallest contract that shows both ends of a call.
+/// Smallest contract that uses both input and output of a call.
 fn echo_module() -> Bytes {
     use wasm_encoder::{
         CodeSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, ImportSection, MemArg, MemorySection,
@@ -698,7 +698,7 @@ const RELAY_MODULE: &str = r#"(module
     (call $result (i32.const 65536) (i32.load (i32.const 128)))
     (select (local.get $status) (i32.const 0) (i32.eq (local.get $how) (i32.load8_u (i32.const 1024))))))"#;
 
-/// It obeys, and remembers what it was told.
+/// Accepts all commands and records them.
 impl DevChain for TestChain {
     fn keys(&self) -> Vec<EthereumKey> {
         vec![key()]

@@ -1,4 +1,4 @@
-//! HTTP/1.1 and WebSocket, as little of them as tests need.
+//! Minimal HTTP/1.1 and WebSocket clients for tests.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Nothing here waits for time to pass; this is where a broken server is given up.
+/// Timeout for a broken server. No test waits for time to pass.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
 pub struct Client {
     address: SocketAddr,
-    /// Where it calls from.
+    /// Local address of its connections.
     from: Ipv4Addr,
 }
 
@@ -40,7 +40,7 @@ impl Client {
         Self { address, from: Ipv4Addr::LOCALHOST }
     }
 
-    /// The same from another address of this machine: 127.0.0.`last`.
+    /// Same client at another loopback address: 127.0.0.`last`.
     pub fn at(self, last: u8) -> Self {
         Self { from: Ipv4Addr::new(127, 0, 0, last), ..self }
     }
@@ -51,7 +51,7 @@ impl Client {
         socket.connect(self.address).await.unwrap()
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on its own connection.
     pub async fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> HttpAnswer {
         let mut stream = self.connect().await;
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
@@ -68,7 +68,7 @@ impl Client {
             head.push_str(&format!("content-length: {}\r\n", body.len()));
         }
         head.push_str("\r\n");
-        // A server that refuses early need not read the rest.
+        // A server that refuses early may not read the rest.
         let _ = stream.write_all(head.as_bytes()).await;
         let _ = stream.write_all(body).await;
         tokio::time::timeout(DEADLINE, read_answer(&mut stream)).await.expect("the server answers")
@@ -122,7 +122,7 @@ async fn read_answer(stream: &mut TcpStream) -> HttpAnswer {
     HttpAnswer { status, headers, body: String::from_utf8(body).unwrap() }
 }
 
-/// Of a client: masked, with zeros.
+/// Client frame: masked, with zeros.
 fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x80 | opcode];
     match payload.len() {
@@ -148,7 +148,7 @@ pub struct WebSocket {
 #[derive(Debug, PartialEq, Eq)]
 enum Frame {
     Text(String),
-    /// With the code and the reason, if there were any.
+    /// With code and reason, if present.
     Closed(Option<(u16, String)>),
 }
 
@@ -176,7 +176,7 @@ impl WebSocket {
         self.send_frame(2, bytes).await.unwrap();
     }
 
-    /// The first bytes of a text's frame, and all the others.
+    /// Splits the frame of a text after `at` bytes.
     pub fn cut(text: &str, at: usize) -> [Vec<u8>; 2] {
         let mut first = frame(1, text.as_bytes());
         let rest = first.split_off(at);
@@ -191,7 +191,7 @@ impl WebSocket {
         self.stream.write_all(&frame(opcode, payload)).await
     }
 
-    /// The next text; `None` when the server closed the connection.
+    /// Next text; `None` if the server closed the connection.
     pub async fn next(&mut self) -> Option<Value> {
         match tokio::time::timeout(DEADLINE, self.frame()).await.expect("the server says something") {
             Frame::Text(text) => Some(serde_json::from_str(&text).unwrap()),
@@ -199,13 +199,13 @@ impl WebSocket {
         }
     }
 
-    /// Reads a message without keeping it; how many bytes it has.
+    /// Reads a message without keeping it; returns its length.
     pub async fn skip(&mut self) -> usize {
         let Ok((_, length)) = self.frame_head().await else { return 0 };
         tokio::io::copy(&mut (&mut self.stream).take(length), &mut tokio::io::sink()).await.unwrap() as usize
     }
 
-    /// Reads until the server closes the connection, and answers with the code and the reason it gives.
+    /// Reads until the server closes the connection; returns code and reason.
     pub async fn farewell(&mut self) -> Option<(u16, String)> {
         loop {
             if let Frame::Closed(why) = tokio::time::timeout(DEADLINE, self.frame()).await.expect("the server says something") {
@@ -214,7 +214,7 @@ impl WebSocket {
         }
     }
 
-    /// The first byte of a frame, and the length of its payload.
+    /// First byte of a frame, and the length of its payload.
     async fn frame_head(&mut self) -> std::io::Result<(u8, u64)> {
         let first = self.stream.read_u8().await?;
         let length = match self.stream.read_u8().await? & 0x7f {
@@ -244,7 +244,7 @@ impl WebSocket {
         }
     }
 
-    /// Sends a request and reads until its answer, which it returns; notifications before it are lost.
+    /// Sends a request and reads until its response; notifications before it are discarded.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": "ws", "method": method, "params": params}).to_string()).await;
         loop {
@@ -260,7 +260,7 @@ impl WebSocket {
         answer["result"].as_str().unwrap_or_else(|| panic!("{answer}")).to_string()
     }
 
-    /// The result of the next notification, which must be of the given subscription.
+    /// Result of the next notification, which must belong to the given subscription.
     pub async fn notification(&mut self, subscription: &str) -> Value {
         let message = self.next().await.expect("a notification");
         assert_eq!(message["jsonrpc"], "2.0");

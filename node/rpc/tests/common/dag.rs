@@ -1,15 +1,15 @@
-//! A small DAG as an engine tells of it.
+//! Small DAG as an engine's events.
 
 use alloy_primitives::B256;
 use corniche_engine::{TraceEvent, Vertex, VertexId};
 use corniche_types::{CommitIndex, TimestampMs, ValidatorIndex};
 
-/// Digest of the proposal of an author in a round.
+/// Digest of an author's proposal in a round.
 pub fn digest(round: u64, author: u16) -> B256 {
     B256::from_slice(&[[round as u8, author as u8].as_slice(), &[0xda; 30]].concat())
 }
 
-/// Of its batch.
+/// Digest of its batch.
 pub fn batch(round: u64, author: u16) -> B256 {
     B256::from_slice(&[[round as u8, author as u8].as_slice(), &[0xba; 30]].concat())
 }
@@ -18,7 +18,7 @@ fn id(round: u64, author: u16) -> VertexId {
     VertexId { round, author: ValidatorIndex(author), digest: digest(round, author) }
 }
 
-/// On all proposals of the round before.
+/// References all proposals of the round before.
 pub fn vertex(round: u64, author: u16) -> Vertex {
     let parents = (0..4).filter(|_| round > 1).map(|parent| id(round - 1, parent)).collect();
     let batch_digest = (author > 0).then(|| batch(round, author));

@@ -1,12 +1,12 @@
-//! One or more good requests for each method.
+//! At least one valid request for each method.
 
 use super::{ECHO, FUNDED, Fixture, log, transfer};
 use corniche_api::Method;
 use serde_json::{Value, json};
 
-/// Mines a small chain (block 1 with a transfer and logs, block 2 with another is the head, one transaction pending) and answers
-/// requests about it that must all succeed. The DAG is the one of [`super::dag::sample`]. Every method but the two of
-/// subscriptions occurs.
+/// Mines a small chain and returns requests about it that must all succeed. Block 1 has a transfer and logs;
+/// block 2, the head, has another transfer; one transaction is pending. The DAG is [`super::dag::sample`].
+/// All methods occur, except the two for subscriptions.
 pub async fn examples(fixture: &Fixture) -> Vec<(Method, Value)> {
     let block = fixture.chain.mine(&[(transfer(0), vec![log(ECHO, &[1, 2]), log(ECHO, &[3])]), (transfer(1), vec![])]);
     let second = fixture.chain.mine(&[(transfer(2), vec![])]);

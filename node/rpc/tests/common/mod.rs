@@ -1,4 +1,4 @@
-//! A node made of memory, and clients that speak HTTP and WebSocket by hand so that tests see every byte of an answer.
+//! Node in memory, with HTTP and WebSocket clients of our own, so that tests see every byte of a response.
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::TcpListener;
 
-/// A server on a free port of the loopback interface.
+/// Server on a free port of the loopback interface.
 pub struct Fixture {
     pub chain: Arc<TestChain>,
     pub client: Client,
@@ -32,7 +32,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Serves every method there is.
+    /// Serves the methods of all namespaces.
     pub async fn start() -> Self {
         Self::with(RpcConfig { namespaces: Namespaces::all(), ..RpcConfig::default() }).await
     }
@@ -59,7 +59,7 @@ impl Fixture {
         Self { chain, client: Client::new(server.address()), server, now }
     }
 
-    /// The text under `/metrics`.
+    /// Text of `/metrics`.
     pub async fn metrics(&self) -> String {
         let address = self.server.metrics_address().unwrap();
         let answer = Client::new(address).http("GET", "/metrics", &[], b"").await;

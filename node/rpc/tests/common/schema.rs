@@ -1,8 +1,8 @@
-//! Values against JSON schemas, as far as OpenRPC documents use them here.
+//! Validates values against JSON schemas, as far as OpenRPC documents use them here.
 
 use serde_json::{Value, json};
 
-/// Compares a value with a JSON schema, as far as the document uses them. A keyword this does not know is a failure.
+/// Compares a value with a JSON schema. Unknown keywords are failures.
 pub fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let Some(schema) = schema.as_object() else { return Ok(()) };
     if let Some(reference) = schema.get("$ref") {
@@ -49,7 +49,8 @@ pub fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), S
                 }
             }
             "allOf" => each(wanted).into_iter().collect::<Result<(), _>>()?,
-            // Alternatives of this document overlap (an empty array is of every array type): one must fit.
+            // Alternatives of this document overlap (an empty array matches every array type), so one match
+            // suffices.
             "oneOf" | "anyOf" => {
                 let tried = each(wanted);
                 if tried.iter().all(Result::is_err) {
@@ -65,7 +66,7 @@ pub fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), S
                 let known = schema.get("properties").and_then(Value::as_object);
                 let others = value.as_object().into_iter().flatten();
                 for (name, other) in others.filter(|(name, _)| !known.is_some_and(|known| known.contains_key(*name))) {
-                    // Predates Ethereum's document, and older clients insist on it.
+                    // Older than Ethereum's document; older clients require it.
                     if *wanted == json!(false) && name != "totalDifficulty" {
                         return Err(format!("unexpected {name}"));
                     }
@@ -89,7 +90,7 @@ pub fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), S
     Ok(())
 }
 
-/// The few forms of regular expression that the document uses.
+/// Supports the few regular expressions that the document uses.
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let hex = |digit: char| digit.is_ascii_digit() || ('a'..='f').contains(&digit);
     let quantity = |text: &str| text == "0" || (!text.starts_with('0') && !text.is_empty() && text.chars().all(hex));

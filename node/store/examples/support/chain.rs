@@ -1,4 +1,4 @@
-//! Blocks of transactions that change keys anywhere in a state.
+//! Blocks of transactions that change random keys of a state.
 
 use super::support::{genesis, receipt};
 use corniche_state::{Account, Changes, CommittedBlock, Tree};

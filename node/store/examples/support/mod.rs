@@ -1,9 +1,9 @@
-//! What the measurements have in common.
+//! Helpers shared by the measurements.
 
 use corniche_types::*;
 use std::{collections::BTreeMap, time::Duration};
 
-/// Of a transaction with one log.
+/// Receipt of a transaction with one log.
 pub fn receipt(transaction_hash: B256, index: u64) -> Receipt {
     let topics = vec![B256::repeat_byte(1), B256::repeat_byte(2), B256::repeat_byte(3)];
     Receipt {
@@ -21,7 +21,7 @@ pub fn receipt(transaction_hash: B256, index: u64) -> Receipt {
     }
 }
 
-/// No validators, and these accounts.
+/// Genesis with these accounts and no validators.
 pub fn genesis(accounts: BTreeMap<Address, GenesisAccount>) -> Genesis {
     Genesis {
         protocol_version: 1,

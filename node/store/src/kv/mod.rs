@@ -1,7 +1,8 @@
-//! The key-value store that holds what can be rebuilt.
+//! Key-value store for data that can be rebuilt.
 //!
-//! A backend is trusted with nothing: it may fail, panic, lose or invent entries. What is read from it is checked against
-//! the log, and [`Guarded`] turns its panics into errors, after which it is not asked again.
+//! Backends are not trusted: they may fail, panic, lose or invent entries. Everything read from them is
+//! checked against the log. [`Guarded`] converts panics to errors, and does not use the backend after a
+//! panic.
 
 mod redb;
 mod sled;
@@ -21,25 +22,25 @@ pub type Batch = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// What [`Kv::scan`] calls for each entry; an error ends the scan.
+/// Callback of [`Kv::scan`] for each entry; an error ends the scan.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), KvError>;
 
-/// A backend failed. There is one reaction to all of them (build again from the log), so the words are for people.
+/// Failure of a backend. The reaction is always to rebuild from the log, so the text is only for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KvError(pub String);
 
-/// What the store needs of a backend.
+/// Operations that a backend provides.
 pub trait Kv: Send + Sync {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError>;
 
-    /// The first entry whose key is `from` or greater.
+    /// First entry whose key is `from` or greater.
     fn next(&self, from: &[u8]) -> Result<Option<Entry>, KvError>;
 
-    /// Shows every entry whose key begins with `prefix`, in order of keys.
+    /// Visits all entries whose key begins with `prefix`, in order of keys.
     fn scan(&self, prefix: u8, visit: Visit<'_>) -> Result<(), KvError>;
 
-    /// All of the batch or, after a crash, possibly nothing of it, but never a part. Durable on return.
+    /// Applies the batch atomically; durable on return. After a crash it may be missing, but never partial.
     fn apply(&self, batch: &Batch) -> Result<(), KvError>;
 }
 
@@ -54,11 +55,11 @@ pub(crate) fn open(backend: Backend, directory: &Path, cache_bytes: u64) -> Resu
     catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|panic| Err(panicked(panic))).map(Guarded::new)
 }
 
-/// A backend whose panics are errors.
+/// Wrapper that converts a backend's panics to errors.
 pub(crate) struct Guarded {
     /// `None` only while being dropped.
     inner: Option<Box<dyn Kv>>,
-    /// It panicked: its insides may be inconsistent.
+    /// True after a panic: the backend's state may be inconsistent.
     dead: AtomicBool,
 }
 
@@ -100,7 +101,7 @@ impl Kv for Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         let inner = self.inner.take();
-        // A backend that panics while it closes must not take the node along.
+        // A panic of the backend while it closes must not stop the node.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(inner))) {
             tracing::error!(error = %panicked(panic), "the state backend failed while closing");
         }

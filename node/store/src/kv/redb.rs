@@ -16,7 +16,7 @@ impl RedbKv {
         std::fs::create_dir_all(directory).map_err(|error| KvError(format!("{}: {error}", directory.display())))?;
         let cache = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
         let db = Database::builder().set_cache_size(cache).create(directory.join("state.redb")).map_err(failed)?;
-        // The table exists from here on, so reading never has to ask.
+        // The table exists from here on, so reads need not check.
         let create = db.begin_write().map_err(failed)?;
         create.open_table(TABLE).map_err(failed)?;
         create.commit().map_err(failed)?;

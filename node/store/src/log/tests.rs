@@ -1,11 +1,11 @@
-//! Every byte of the last record cut off or changed, and damage before the tail.
+//! Truncates and changes every byte of the last record, and damages bytes before the tail.
 
 use super::*;
 use corniche_types::B256;
 
 const LIMIT: u64 = 4096;
 
-/// In memory where the system has such a place: a sync costs nothing there, and these tests make thousands.
+/// In memory if the system has a RAM disk: syncs are free there, and these tests make thousands.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
@@ -34,7 +34,7 @@ fn contents(log: &Log) -> Result<Vec<Vec<u8>>, StoreError> {
     Ok(contents)
 }
 
-/// Groups of 1, 2 and 3 records; returns their contents and the path of the one segment.
+/// Writes groups of 1, 2 and 3 records; returns their contents and the path of the only segment.
 fn sample(directory: &Path, kind: LogKind) -> (Vec<Vec<u8>>, PathBuf) {
     let (mut log, found) = open(directory, kind).unwrap();
     assert_eq!(found, Found { created: true, cut_bytes: 0 });
@@ -50,7 +50,7 @@ fn sample(directory: &Path, kind: LogKind) -> (Vec<Vec<u8>>, PathBuf) {
     (written, log.path.clone())
 }
 
-/// What remains of the log after `damage` to the bytes of its segment.
+/// Content of the log after `damage` to its segment.
 fn after(kind: LogKind, damage: impl FnOnce(&mut Vec<u8>)) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
     let directory = scratch();
     let (_, path) = sample(directory.path(), kind);
@@ -59,7 +59,7 @@ fn after(kind: LogKind, damage: impl FnOnce(&mut Vec<u8>)) -> Result<(Vec<Vec<u8
     fs::write(&path, bytes).unwrap();
     let (log, found) = open(directory.path(), kind)?;
     let remaining = contents(&log)?;
-    // Whatever was cut, the log goes on and is whole when opened again.
+    // Whatever was cut, the log accepts new records and is whole when opened again.
     let mut log = log;
     append(&mut log, b"later");
     log.commit().unwrap();
@@ -94,7 +94,8 @@ fn a_log_cut_at_any_byte_keeps_its_whole_records() {
     }
 }
 
-/// A flipped bit in the very last record cannot be told from a torn write: it is cut, with what was before it whole.
+/// A bit flip in the last record cannot be distinguished from a torn write: the record is cut, everything
+/// before it remains.
 #[test]
 fn a_flip_anywhere_in_the_last_record_cuts_it_and_nothing_else() {
     for kind in [LogKind::Safety, LogKind::Blocks] {
@@ -111,8 +112,8 @@ fn a_flip_anywhere_in_the_last_record_cuts_it_and_nothing_else() {
     }
 }
 
-/// Inside the last group the order in which bytes reached the disk is unknown: a record that is not whole may be torn
-/// although whole ones of the same group follow it.
+/// Within the last group, the order in which bytes reached the disk is unknown. So an incomplete record may
+/// be torn although whole records of the same group follow it.
 #[test]
 fn a_flip_in_the_last_group_cuts_from_there() {
     let directory = scratch();
@@ -150,7 +151,7 @@ fn a_torn_tail_of_zeros_or_garbage_is_cut() {
     }
 }
 
-/// A record copied to another place, even with its header, is not a record there.
+/// A record copied to another position, even with its header, is invalid there.
 #[test]
 fn a_record_in_another_place_is_no_record() {
     let (remaining, cut) = after(LogKind::Blocks, |bytes| {
@@ -180,18 +181,18 @@ fn segments_follow_each_other_and_a_missing_one_is_refused() {
     fs::remove_file(&path).unwrap();
     let error = open(directory.path(), LogKind::Blocks).err().unwrap();
     assert!(error.to_string().contains("the segment is missing"), "{error}");
-    // One segment in the place of another is noticed too.
+    // A segment in place of another is detected too.
     fs::copy(log.reader.settings.path(2), &path).unwrap();
     let error = open(directory.path(), LogKind::Blocks).err().unwrap();
     assert!(error.to_string().contains("in a wrong place"), "{error}");
     fs::write(&path, &kept).unwrap();
-    // Damage in a segment that is not the last is never a torn tail, not even at its end.
+    // Damage in a segment before the last is never a torn tail, not even at its end.
     fs::write(&path, &kept[..kept.len() - 1]).unwrap();
     let (log, _) = open(directory.path(), LogKind::Blocks).unwrap();
     assert!(matches!(contents(&log), Err(StoreError::Damaged { .. })));
 }
 
-/// The creation of a segment cut short at any byte leaves a log that opens and goes on.
+/// If the creation of a segment is interrupted at any byte, the log still opens and continues.
 #[test]
 fn an_unborn_segment_is_created_again() {
     let directory = scratch();

@@ -1,14 +1,14 @@
-//! What the engine did lately, for people who look: a ring of bounded size under `trace/`.
+//! Recent events of the engine, for people: a ring of bounded size under `trace/`.
 //!
-//! Nothing depends on it. It is written without a sync, so a power cut may take its end; content that fails its check is
-//! skipped with a line in the log; the directory may be deleted. Nobody waits for it either: [`Trace::record`] puts an event
-//! into a queue, a thread writes what it finds there, and while that thread is behind by the whole queue, events are dropped
-//! and counted.
+//! Nothing depends on it. It is written without a sync, so a power cut may lose its end. Content with a wrong
+//! checksum is skipped with a log line. The directory may be deleted. Nothing waits for it either:
+//! [`Trace::record`] puts an event into a queue, from which a thread writes to disk. While the queue is full,
+//! events are dropped and counted.
 //!
 //! ```text
-//!  record ─▶ queue ─▶ thread ─▶ segment 7 │ 8 │ ... │ 14        the oldest goes when a new one begins
+//!  record ─▶ queue ─▶ thread ─▶ segment 7 │ 8 │ ... │ 14        a new segment replaces the oldest
 //!                        ├─▶ index: pages and their rounds ─▶ read(rounds)
-//!                        └─▶ listener: there is more to read
+//!                        └─▶ listener: called on new events
 //! ```
 
 mod ring;
@@ -26,12 +26,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Events that may wait for the thread.
+/// Capacity of the queue, in events.
 const QUEUE: usize = 4_096;
-/// Events written at once.
+/// Maximum number of events per write.
 const GROUP: usize = 256;
 
-/// One event, and when it happened by this node's clock.
+/// Event, with the time of this node's clock.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct TraceRecord {
     pub time: TimestampMs,
@@ -39,7 +39,7 @@ pub struct TraceRecord {
 }
 
 impl TraceRecord {
-    /// `None` for notes, which belong to no round and are not kept.
+    /// `None` for notes, which belong to no round and are not stored.
     fn round(&self) -> Option<u64> {
         match &self.event {
             TraceEvent::Proposed(vertex) | TraceEvent::Accepted(vertex) => Some(vertex.id.round),
@@ -53,18 +53,18 @@ impl TraceRecord {
     }
 }
 
-/// What [`Trace::read`] found.
+/// Result of [`Trace::read`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceWindow {
-    /// In the order in which they were recorded.
+    /// In the order of recording.
     pub records: Vec<TraceRecord>,
-    /// There are more than were asked for.
+    /// True if there are more events than requested.
     pub more: bool,
-    /// Bytes read from disk to find them.
+    /// Bytes read from disk.
     pub scanned_bytes: u64,
 }
 
-/// The ring. Clones share it; the last one to go waits until what was recorded is written.
+/// Handle of the ring. Clones share it; dropping the last one waits until all events are written.
 #[derive(Clone, Debug)]
 pub struct Trace {
     inner: Arc<Inner>,
@@ -81,7 +81,8 @@ struct Inner {
 }
 
 impl Trace {
-    /// Opens or creates the ring in `directory`, which will hold at most `bytes`. What is damaged or another chain's goes.
+    /// Opens or creates the ring in `directory`, with at most `bytes`. Damaged segments and those of another
+    /// chain are deleted.
     pub fn open(directory: &Path, identity: Identity, bytes: u64) -> Result<Self, StoreError> {
         let ring = Ring::open(directory, identity, bytes)?;
         let index = ring.index();
@@ -95,13 +96,13 @@ impl Trace {
         Ok(Self { inner: Arc::new(Inner { index, dropped, listener, queue: Some(queue), thread }) })
     }
 
-    /// Calls this whenever [`Self::read`] finds more, on the thread that writes: it must not wait, and must not hold the ring. There is one
-    /// listener; another one takes its place.
+    /// Sets the listener, which is called whenever [`Self::read`] finds more. It runs on the writing thread:
+    /// it must not block, and must not hold the ring. It replaces an earlier listener.
     pub fn on_growth(&self, listener: impl Fn() + Send + 'static) {
         *self.inner.listener.lock() = Some(Box::new(listener));
     }
 
-    /// Keeps an event, unless too many wait to be written. Never waits.
+    /// Records an event, or drops it if the queue is full. Never blocks.
     pub fn record(&self, time: TimestampMs, event: TraceEvent) {
         let record = TraceRecord { time, event };
         let queue = self.inner.queue.as_ref().filter(|_| record.round().is_some());
@@ -110,7 +111,8 @@ impl Trace {
         }
     }
 
-    /// Events of these rounds, the oldest `max` of them. Reads no more of the ring than the index says is needed.
+    /// Returns events of these rounds, the oldest `max` of them. Uses the index to read only the pages that
+    /// it needs.
     pub fn read(&self, rounds: RangeInclusive<u64>, max: usize) -> TraceWindow {
         let pages = ring::lock(&self.inner.index).pages(&rounds);
         let mut window = TraceWindow::default();
@@ -128,18 +130,18 @@ impl Trace {
         window
     }
 
-    /// The newest round of any event in the ring.
+    /// Newest round of all events in the ring.
     pub fn newest_round(&self) -> Option<u64> {
         ring::lock(&self.inner.index).newest_round()
     }
 
-    /// Events that were not kept since the start, because too many waited or the disk refused.
+    /// Number of events dropped since the start, because the queue was full or the disk failed.
     pub fn dropped(&self) -> u64 {
         self.inner.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// Who is told that there is more to read.
+/// Listener for new events.
 #[derive(Default)]
 struct Listener(Mutex<Option<Box<dyn Fn() + Send>>>);
 
@@ -151,7 +153,7 @@ impl Listener {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Fn() + Send>>> {
-        // Nothing is left half done: there is a listener or there is none.
+        // Every critical section leaves the listener consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -182,7 +184,7 @@ fn write(mut ring: Ring, queue: &Receiver<TraceRecord>, dropped: &AtomicU64, lis
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The thread ends when it has written what the queue holds.
+        // The thread ends after it has written all queued events.
         self.queue = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -199,7 +201,7 @@ mod tests {
         TraceEvent::Elected { round, leaders: vec![] }
     }
 
-    /// Whoever looks when told finds what was recorded before, and a later listener hears what comes later.
+    /// A listener finds the events recorded before it was called; a later listener gets later calls.
     #[test]
     fn a_listener_is_told_once_there_is_more_to_read() {
         let directory = tempfile::tempdir().unwrap();
@@ -214,7 +216,7 @@ mod tests {
         }
     }
 
-    /// The thread is held where it would tell readers of what it wrote; the caller of `record` goes on all the same.
+    /// The test blocks the thread where it publishes its writes; the caller of `record` is not blocked.
     #[test]
     fn what_the_thread_has_no_time_for_is_dropped_and_counted() {
         let directory = tempfile::tempdir().unwrap();

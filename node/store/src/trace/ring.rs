@@ -1,7 +1,8 @@
-//! The files of the ring, and the index of what rounds are where.
+//! Files of the ring, and the index of their rounds.
 //!
-//! A segment is one of the logs' segments (`segment.rs`) with each event a record: its round, then the event. What differs is
-//! that nothing is ever refused: a record that is not whole is skipped, a segment without a whole header deleted.
+//! A segment has the format of the logs (`segment.rs`), with one record per event: its round, then the event.
+//! Unlike in the logs, nothing is refused: incomplete records are skipped, and segments without a valid
+//! header are deleted.
 
 use super::TraceRecord;
 use crate::segment::{self, HEADER_BYTES, Header, Key, LogKind, RECORD_HEADER_BYTES, RecordHeader};
@@ -15,11 +16,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The ring moves on by this part of its size.
+/// Number of segments; the ring drops one at a time.
 const SEGMENTS: u64 = 8;
-/// The index knows the rounds of pieces of about this size: forty bytes of index for each.
+/// Approximate size of a page, the unit of the index: each takes forty bytes of index.
 const PAGE_BYTES: u64 = 64 << 10;
-/// In front of an event: its round.
+/// Size of the round in front of each event.
 const ROUND_BYTES: usize = 8;
 
 /// The one writer.
@@ -31,14 +32,14 @@ pub(super) struct Ring {
     index: Arc<Mutex<Index>>,
 }
 
-/// Events that were not written, and why.
+/// Number of events that were not written, and the reason.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub lost: u64,
     pub problem: String,
 }
 
-/// The segments, oldest first; events go to the last.
+/// Segments, oldest first; new events go to the last one.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     segments: VecDeque<Segment>,
@@ -50,14 +51,14 @@ struct Segment {
     sequence: u64,
     file: Arc<File>,
     key: Key,
-    /// Where the next record goes.
+    /// Offset of the next record.
     length: u64,
     pages: Vec<PageRounds>,
-    /// The newest round of any of its records: asked for far more often than the pages are.
+    /// Newest round of its records. Cached, because it is requested far more often than pages.
     newest: Option<u64>,
 }
 
-/// Consecutive records and the rounds among them.
+/// Consecutive records and the range of their rounds.
 #[derive(Clone, Debug)]
 struct PageRounds {
     offset: u64,
@@ -66,7 +67,7 @@ struct PageRounds {
     last: u64,
 }
 
-/// A page to be read; its file stays readable when the ring has moved on.
+/// Page to be read; its file stays readable after the ring has dropped the segment.
 pub(super) struct Page {
     file: Arc<File>,
     key: Key,
@@ -74,7 +75,7 @@ pub(super) struct Page {
 }
 
 pub(super) fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
-    // Every critical section leaves the index whole.
+    // Every critical section leaves the index consistent.
     index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -104,7 +105,8 @@ impl Ring {
         self.limit / SEGMENTS
     }
 
-    /// Writes these events; one that no segment could hold is lost, and after a failed write the rest of them.
+    /// Writes these events. An event that is too large for a segment is lost; after a failed write the
+    /// remaining ones are lost too.
     pub(super) fn append(&mut self, records: &[TraceRecord]) -> Result<(), Failure> {
         let mut failure = None::<Failure>;
         let mut fail = |lost: usize, problem: String| match &mut failure {
@@ -135,7 +137,7 @@ impl Ring {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Whether so many bytes fit into the last segment.
+    /// True if `bytes` fit into the last segment.
     fn has_room(&self, bytes: u64) -> bool {
         lock(&self.index).segments.back().is_some_and(|segment| segment.length + bytes <= self.segment_bytes())
     }
@@ -151,10 +153,10 @@ impl Ring {
         };
         let mut bytes = draft.bytes.clone();
         for (_, range) in &draft.rounds {
-            // A group of its own: there is no sync that a group could stand for.
+            // Each record is its own group, because there are no syncs.
             segment::seal_record(&key, &mut bytes[range.clone()], offset + range.start as u64, 0);
         }
-        // After a failure the same place is written again: what is there is not in the index.
+        // After a failure the next write uses the same offset: the failed bytes are not in the index.
         file.write_all_at(&bytes, offset).map_err(StoreError::io("write", &path))?;
         let mut index = lock(&self.index);
         let last = index.segments.back_mut().expect("only this thread removes segments");
@@ -172,7 +174,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Deletes the oldest segments until so many bytes can be added.
+    /// Deletes the oldest segments until `more` bytes can be added.
     fn shrink(&self, more: u64) {
         let mut index = lock(&self.index);
         while index.segments.iter().map(|segment| segment.length).sum::<u64>() + more > self.limit {
@@ -182,7 +184,7 @@ impl Ring {
     }
 }
 
-/// Records on their way into the last segment.
+/// Records to be written to the last segment.
 #[derive(Default)]
 struct Draft {
     bytes: Vec<u8>,
@@ -200,12 +202,12 @@ impl Draft {
 }
 
 impl Index {
-    /// Looks at segments, which are few, and not at their pages.
+    /// Reads the few segments, not their pages.
     pub(super) fn newest_round(&self) -> Option<u64> {
         self.segments.iter().filter_map(|segment| segment.newest).max()
     }
 
-    /// The pages that may hold events of these rounds, oldest first.
+    /// Pages that may contain events of these rounds, oldest first.
     pub(super) fn pages(&self, rounds: &RangeInclusive<u64>) -> Vec<Page> {
         let of_segment = |segment: &Segment| {
             let meets = |page: &&PageRounds| page.first <= *rounds.end() && *rounds.start() <= page.last;
@@ -229,7 +231,8 @@ impl Segment {
         Ok(Self { path, sequence, file: Arc::new(file), key, length, pages: Vec::new(), newest: None })
     }
 
-    /// What an earlier run left; what follows the last whole record is cut, so that writing can go on there.
+    /// Loads a segment of an earlier run; cuts it after the last whole record, so that writing can continue
+    /// there.
     fn load(path: &Path, sequence: u64, identity: Identity) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
         let bytes = fs::read(path).map_err(text)?;
@@ -253,13 +256,13 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Takes a record at the end of what is known into the index.
+    /// Adds a record at the end to the index.
     fn note(&mut self, round: u64, offset: u64, bytes: u64) {
         self.length = offset + bytes;
         self.newest = self.newest.max(Some(round));
         match self.pages.last_mut().filter(|page| page.length < PAGE_BYTES) {
             Some(page) => {
-                // What is damaged in between belongs to the page, and is skipped again by whoever reads it.
+                // Damaged bytes in between belong to the page; reading skips them again.
                 page.length = self.length - page.offset;
                 page.first = page.first.min(round);
                 page.last = page.last.max(round);
@@ -270,7 +273,7 @@ impl Segment {
 }
 
 impl Page {
-    /// Its bytes; none if the disk fails.
+    /// Bytes of the page; empty if the disk fails.
     pub(super) fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.rounds.length).unwrap_or_default()];
         match self.file.read_exact_at(&mut bytes, self.rounds.offset) {
@@ -288,7 +291,7 @@ impl Page {
     }
 }
 
-/// Payloads of the whole records in a part of a segment that begins at `base`.
+/// Payloads of the whole records in a part of a segment that starts at offset `base`.
 struct Records<'a> {
     key: &'a Key,
     bytes: &'a [u8],
@@ -331,7 +334,7 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// The segment files by sequence number, ascending.
+/// Segment files by sequence number, ascending.
 fn list(directory: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(StoreError::io("list", directory))? {

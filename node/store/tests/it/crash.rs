@@ -1,4 +1,5 @@
-//! The crash suite: every backend loses, damages or forgets its files, and the store answers as before.
+//! Crash tests: every backend loses, damages or deletes its files, and the store must still return correct
+//! data.
 
 use crate::support::*;
 use corniche_store::kv::{Batch, Kv, RedbKv, SledKv};
@@ -8,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// A chain with a checkpoint well above genesis and blocks above it.
+/// Chain with a checkpoint well above the genesis, and blocks above the checkpoint.
 fn sample(directory: &Path, backend: Backend) -> Chain {
     let (mut store, _) = open(directory, options(backend)).unwrap();
     append(&mut store, &Chain::of(20));
@@ -18,7 +19,7 @@ fn sample(directory: &Path, backend: Backend) -> Chain {
     chain
 }
 
-/// Opens and checks everything; returns why the checkpoint was built again, if it was.
+/// Opens and checks everything; returns the reason if the checkpoint was rebuilt.
 fn reopen(directory: &Path, chain: &Chain, options: Options) -> Option<String> {
     let (store, recovered) = open(directory, options).unwrap();
     assert_holds(chain, &store, &recovered);
@@ -46,7 +47,8 @@ fn killed_at_any_moment() {
     }
 }
 
-/// The copy is taken while the background thread writes the checkpoint, so its files are torn as a power cut tears them.
+/// The copy is taken while the background thread writes the checkpoint, so its files are torn as after a
+/// power cut.
 #[test]
 fn killed_while_the_checkpoint_moves() {
     for backend in BACKENDS {
@@ -126,7 +128,7 @@ fn bytes_are_flipped_everywhere() {
         let chain = sample(pristine.path(), backend);
         for file in files_under(&pristine.path().join("state")) {
             let bytes = fs::read(&file).unwrap();
-            // Sparse files are mostly zeros, which nothing reads.
+            // Sparse files are mostly zeros, which are never read.
             let used: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
             for &at in used.iter().step_by(used.len().div_ceil(40).max(1)) {
                 let directory = scratch();
@@ -137,7 +139,7 @@ fn bytes_are_flipped_everywhere() {
                 let (store, recovered) = open(directory.path(), options(backend)).unwrap();
                 assert_state(&chain, &recovered);
                 assert_eq!(*recovered.head.committed, *chain.head());
-                // An index that lies is caught where it is used: a wrong block is never served.
+                // A wrong index is detected when it is used: a wrong block is never served.
                 for (height, committed) in (0..).map(Height).zip(&chain.blocks) {
                     assert_eq!(*store.reader().block(height).unwrap().committed, *committed, "byte {at} of {file:?}");
                 }
@@ -169,7 +171,7 @@ fn a_rebuild_that_was_asked_for() {
     }
 }
 
-/// Opening a backend may end the whole process, or never return: then it is not tried a second time.
+/// Opening a backend may end the whole process or never return: then it is not tried again.
 #[test]
 fn an_opening_that_did_not_end() {
     for backend in BACKENDS {
@@ -182,7 +184,7 @@ fn an_opening_that_did_not_end() {
     }
 }
 
-/// A log that lost its end is shorter than the checkpoint, which must then not be believed.
+/// A log that lost its end is shorter than the checkpoint; the checkpoint must then not be used.
 #[test]
 fn a_checkpoint_ahead_of_the_log() {
     for backend in BACKENDS {
@@ -202,7 +204,7 @@ fn a_checkpoint_ahead_of_the_log() {
     }
 }
 
-/// A checkpoint that was tampered with has another root than the header says, also when no block follows it.
+/// A modified checkpoint has another root than the header, also if no block follows it.
 #[test]
 fn a_checkpoint_with_another_root() {
     for backend in BACKENDS {
@@ -223,7 +225,7 @@ fn a_checkpoint_with_another_root() {
     }
 }
 
-/// A checkpoint that says the log goes on later than right after its block would make the node forget what is in between.
+/// If the checkpoint's position in the log is after later records, the node would skip those records.
 #[test]
 fn a_checkpoint_whose_place_in_the_log_is_not_its_blocks() {
     for backend in BACKENDS {
@@ -239,7 +241,7 @@ fn a_checkpoint_whose_place_in_the_log_is_not_its_blocks() {
         let end = fs::metadata(&log).unwrap().len();
         let kv = files_of(directory.path(), backend);
         let mut meta = kv.get(b"m").unwrap().unwrap();
-        // Version, chain id, genesis hash, height, hash; then the segment, and the offset in it.
+        // Version, chain id, genesis hash, height, hash; then segment and offset.
         let offset = 1 + 8 + 32 + 8 + 32 + 8;
         let known = u64::from_le_bytes(meta[offset..offset + 8].try_into().unwrap());
         assert!(known < end, "{known}");
@@ -253,7 +255,7 @@ fn a_checkpoint_whose_place_in_the_log_is_not_its_blocks() {
     }
 }
 
-/// The backend itself, behind the store's back.
+/// The backend itself, opened without the store.
 fn files_of(directory: &Path, backend: Backend) -> Box<dyn Kv> {
     let files = directory.join("state").join(backend.name());
     match backend {
@@ -262,7 +264,7 @@ fn files_of(directory: &Path, backend: Backend) -> Box<dyn Kv> {
     }
 }
 
-/// Code is not under the root; its own hash says whether it is right.
+/// The root does not cover code; its own hash is checked.
 #[test]
 fn a_checkpoint_with_other_code() {
     for backend in BACKENDS {
@@ -281,7 +283,7 @@ fn a_checkpoint_with_other_code() {
     }
 }
 
-/// Indices of recent blocks that went missing are noticed; the root says nothing about them.
+/// Missing indices of recent blocks are detected; the root does not cover them.
 #[test]
 fn a_checkpoint_without_an_index() {
     for prefix in [b'b', b'h', b't'] {
@@ -294,7 +296,7 @@ fn a_checkpoint_without_an_index() {
             Ok(())
         })
         .unwrap();
-        // Genesis' own entry is never asked for.
+        // The genesis' own entry is never read.
         let key = keys.into_iter().find(|key| key[1..] != chain.hash(0)[..]).unwrap();
         kv.apply(&Batch::from([(key, None)])).unwrap();
         drop(kv);
@@ -303,7 +305,7 @@ fn a_checkpoint_without_an_index() {
     }
 }
 
-/// The other backend's files may be there; each is built from the log when it is first used.
+/// The other backend's files may exist; each is built from the log when it is first used.
 #[test]
 fn changing_the_backend_and_back() {
     let directory = scratch();
@@ -317,7 +319,7 @@ fn changing_the_backend_and_back() {
     }
 }
 
-/// The background thread alone brings the checkpoint up to its lag behind the head.
+/// The background thread alone moves the checkpoint up to its lag behind the head.
 #[test]
 fn the_checkpoint_follows_by_itself() {
     for backend in BACKENDS {

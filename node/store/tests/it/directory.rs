@@ -1,4 +1,4 @@
-//! Whose directory it is, and who may use it.
+//! Ownership and locking of data directories.
 
 use crate::support::*;
 use corniche_store::{Backend, DataDirectory, SCHEMA, Space, Store, StoreError};
@@ -44,7 +44,7 @@ fn one_process_at_a_time() {
     let error = refusal(directory.path());
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
-    // A reader that outlives the store still reads the files.
+    // A reader that outlives the store can still read the files.
     let reader = store.reader();
     drop((store, recovered));
     assert!(matches!(refusal(directory.path()), StoreError::InUse { .. }));
@@ -82,7 +82,7 @@ fn another_genesis_is_refused_naming_both() {
     for side in ["chain 77", "chain 78", &genesis().hash().to_string(), &other.hash().to_string()] {
         assert!(text.contains(side), "{text}");
     }
-    // Also when VERSION is gone: the segments know.
+    // Also without VERSION: the segments identify the chain.
     fs::remove_file(directory.path().join("VERSION")).unwrap();
     let error = Store::open(directory.path(), &other, options(Backend::Redb)).err().unwrap();
     assert!(matches!(error, StoreError::OtherChain { .. }), "{error}");
@@ -111,7 +111,7 @@ fn a_missing_block_log_is_refused_with_a_way_out() {
     fs::remove_dir_all(directory.path().join("blocks")).unwrap();
     let error = refusal(directory.path());
     assert!(matches!(error, StoreError::BlocksMissing { .. }), "{error}");
-    // The way out that the sentence names: the chain is fetched again, what was signed is still known.
+    // The remedy in the error message: the chain is fetched again, and the safety log is kept.
     fs::remove_dir_all(directory.path().join("state")).unwrap();
     fs::remove_file(directory.path().join("VERSION")).unwrap();
     let (store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();

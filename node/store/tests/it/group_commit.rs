@@ -1,4 +1,4 @@
-//! One `fdatasync` per log and group, the safety log first, and nothing is shown before both.
+//! One `fdatasync` per log and group, the safety log first; nothing is published before both.
 
 use crate::support::*;
 use corniche_engine::Ticket;
@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Writes the steps down, and fails the one whose line it was told.
+/// Records the operations, and fails the chosen one.
 #[derive(Default)]
 struct Notes {
     lines: Mutex<Vec<String>>,
@@ -49,7 +49,7 @@ fn the_order_of_a_group() {
     let (mut store, _) = open(directory.path(), with(&notes)).unwrap();
     taken(&notes);
     let mut chain = Chain::new();
-    // Blocks are appended first, many of each: the order and the number of syncs do not depend on it.
+    // Blocks are appended first, several records of each kind: order and number of syncs do not depend on it.
     for ticket in 1..=5 {
         store.append_block(chain.extend()).unwrap();
         store.append_certificate(&chain.certificate(ticket)).unwrap();
@@ -92,8 +92,8 @@ fn a_new_segment_is_durable_before_it_is_used() {
     assert_eq!(beginning, whole);
 }
 
-/// After a failed step the bytes may or may not be on disk. Nothing is shown, nothing more is written, and a restart, which
-/// reads what is there, goes on.
+/// After a failed operation the bytes may or may not be on disk. Nothing is published and nothing more is
+/// written. A restart reads the disk and continues.
 #[test]
 fn a_failed_step_stops_the_store() {
     let steps = ["write safety", "sync safety", "write blocks", "sync blocks"];

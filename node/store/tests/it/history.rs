@@ -1,18 +1,18 @@
-//! States of old blocks: as they were, for as long as was asked for, over restarts.
+//! States of old blocks: correct, kept for the configured number of blocks, also after restarts.
 
 use crate::support::*;
 use corniche_state::Changes;
 use corniche_store::{History, Options, Reader};
 use corniche_types::*;
 
-/// What the chain held after a block, as one change of nothing.
+/// State of the chain after a block, as changes to an empty state.
 fn state_at(chain: &Chain, height: u64) -> Changes {
     let mut state = Changes::default();
     chain.blocks[..=height as usize].iter().for_each(|block| state.merge(block.changes.clone()));
     state
 }
 
-/// Every key that any block wrote, at this height.
+/// Checks every key that any block wrote, at this height.
 fn assert_old(chain: &Chain, reader: &Reader, height: u64) {
     let view = reader.state(Height(height)).unwrap_or_else(|| panic!("the state of block {height}"));
     let (then, ever) = (state_at(chain, height), state_at(chain, chain.head().block.height().0));
@@ -30,7 +30,7 @@ fn assert_old(chain: &Chain, reader: &Reader, height: u64) {
     assert!(!view.interrupted());
 }
 
-/// The lowest height that can be read, all from there to the checkpoint being as they were.
+/// Checks that exactly the heights from `first` to the checkpoint are readable, with the correct values.
 fn assert_from(chain: &Chain, reader: &Reader, first: u64) {
     let reached = reader.checkpoint_height().0;
     for height in 0..=reached + 2 {
@@ -41,7 +41,7 @@ fn assert_from(chain: &Chain, reader: &Reader, first: u64) {
     }
 }
 
-/// Brings the checkpoint to each of these heights, with a restart after each.
+/// Moves the checkpoint to each of these heights, with a restart after each.
 fn grow(chain: &mut Chain, directory: &std::path::Path, options: &Options, heights: &[u64], first: impl Fn(u64) -> u64) {
     for height in heights {
         let (mut store, recovered) = open(directory, options.clone()).unwrap();
@@ -76,7 +76,7 @@ fn so_many_states_are_kept_and_those_before_are_forgotten() {
         let mut chain = Chain::new();
         let first = |height: u64| height.saturating_sub(20);
         grow(&mut chain, directory.path(), &options, &[9, 20, 21, 40, 41, 60], first);
-        // A batch forgets only what was in the checkpoint before it: the next one goes on.
+        // A batch deletes only rows of blocks that were in the checkpoint before it; the next one continues.
         grow(&mut chain, directory.path(), &options, &[100], |_| 60);
         grow(&mut chain, directory.path(), &options, &[101], |_| 81);
     }
@@ -100,12 +100,12 @@ fn what_is_not_kept_cannot_be_read_and_an_archive_is_built_from_the_log() {
         let (store, _) = open_at(&mut chain, History::Off, 20);
         assert!((0..=20).all(|height| store.reader().state(Height(height)).is_none()));
         drop(store);
-        // From where it was when it was asked for.
+        // Readable from the height at which it was enabled.
         let (store, rebuilt) = open_at(&mut chain, History::Blocks(1_000), 30);
         assert_eq!(rebuilt, None);
         assert_from(&chain, &store.reader(), 20);
         drop(store);
-        // A gap, and on again: nothing below the gap is believed.
+        // After a gap, nothing below the gap is used.
         let (store, _) = open_at(&mut chain, History::Off, 35);
         assert!(store.reader().state(Height(25)).is_none());
         drop(store);
@@ -120,7 +120,7 @@ fn what_is_not_kept_cannot_be_read_and_an_archive_is_built_from_the_log() {
         assert_eq!(rebuilt, None, "once is enough");
         assert_from(&chain, &store.reader(), 0);
         drop(store);
-        // What an archive has is enough for less.
+        // An archive contains everything that a smaller setting needs.
         let (store, _) = open_at(&mut chain, History::Blocks(10), 60);
         assert_from(&chain, &store.reader(), 50);
     }

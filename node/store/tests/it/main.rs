@@ -1,5 +1,5 @@
-//! The store from outside, one subject a file.
-#![allow(clippy::unwrap_used)] // The exception for tests does not reach their helpers.
+//! Tests of the store's public interface, one topic per file.
+#![allow(clippy::unwrap_used)] // The lint exempts test functions, but not their helpers.
 
 mod crash;
 mod directory;

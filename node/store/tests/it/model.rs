@@ -1,4 +1,4 @@
-//! Random operations against a plain model: what was synced, and nothing else, survives each crash.
+//! Random operations compared with a simple model: exactly the synced data survives each crash.
 
 use crate::support::*;
 use corniche_engine::Ticket;
@@ -35,7 +35,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What a store must remember.
+/// Expected content of a store.
 #[derive(Clone, Default)]
 struct Model {
     height: u64,

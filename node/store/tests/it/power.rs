@@ -1,5 +1,5 @@
-//! The power is cut between any two steps, and inside the last write. What was acknowledged is there; the rest is there
-//! from the front up to some point, or not at all.
+//! Power cuts between any two operations, and within the last write. Acknowledged data must exist. Of the
+//! rest, a prefix or nothing may exist.
 
 use crate::support::*;
 use corniche_engine::Ticket;
@@ -18,7 +18,8 @@ enum Event {
     Sync(PathBuf),
     SyncDirectory(PathBuf),
     Remove(PathBuf),
-    /// `sync` returned: head and tickets are promised from here on, and tickets below the last number are given up.
+    /// `sync` returned: head and tickets are guaranteed from here on; tickets below `released` may be
+    /// deleted.
     Acknowledged {
         head: u64,
         tickets: u64,
@@ -44,14 +45,14 @@ impl Probe for Recorder {
     }
 }
 
-/// What a disk makes of writes that were not synced when the power went.
+/// Effect of a power cut on unsynced writes.
 #[derive(Clone, Copy, Debug)]
 enum Unsynced {
     Lost,
     Kept,
-    /// The file has its new length, but the first half of the last write never arrived.
+    /// The file has its new length, but the first half of the last write is missing.
     FirstHalfZero,
-    /// The last write arrived up to its middle.
+    /// Only the first half of the last write arrived.
     Torn,
 }
 
@@ -63,7 +64,7 @@ struct File {
     named: bool,
 }
 
-/// The files after `events`, as the disk would have them.
+/// Files after `events`, as the disk would have them.
 fn after(events: &[Event], unsynced: Unsynced) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files: BTreeMap<PathBuf, File> = BTreeMap::new();
     let mut removed: BTreeSet<PathBuf> = BTreeSet::new();
@@ -112,7 +113,8 @@ fn after(events: &[Event], unsynced: Unsynced) -> BTreeMap<PathBuf, Vec<u8>> {
     files.into_iter().filter_map(|(path, file)| Some((path, on_disk(file)?))).collect()
 }
 
-/// Blocks, certificates, records and releases, with groups of different sizes; small segments make new ones often.
+/// Blocks, certificates, records and releases in groups of different sizes; small segments cause frequent new
+/// ones.
 fn record_a_run(directory: &Path) -> (Vec<Event>, Chain) {
     let recorder = Arc::new(Recorder::default());
     let probe: Arc<dyn Probe> = recorder.clone();
@@ -136,7 +138,7 @@ fn record_a_run(directory: &Path) -> (Vec<Event>, Chain) {
         if round % 4 == 0 {
             released = round * 2 - 3;
             store.release_safety_below(Ticket(released)).unwrap();
-            // From the call on, the records below may be gone.
+            // From the call on, the records below may be deleted.
             let head = store.reader().head().height().0;
             acknowledge(head, round * 2 - 2, released);
         }

@@ -1,4 +1,4 @@
-//! Whatever was synced is there after a restart; whatever was not may be gone.
+//! All synced data exists after a restart; other data may be lost.
 
 use crate::support::*;
 use corniche_engine::Ticket;
@@ -64,7 +64,7 @@ fn the_chain_goes_on_over_many_restarts_and_segments() {
     }
 }
 
-/// The checkpoint stays behind the head so that recent heights are readable after a restart.
+/// The checkpoint stays behind the head, so that recent heights are readable after a restart.
 #[test]
 fn recent_heights_are_readable_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn progress_without_blocks_moves_the_point_to_resume_from() {
     };
     assert_eq!(recovered.resume, at(9));
     drop(store);
-    // A block that resumes later takes over again; one that would turn the clock back is refused.
+    // A block that resumes later is accepted again; one that resumes earlier is refused.
     let (mut store, _) = open(directory.path(), options(BACKENDS[0])).unwrap();
     let mut next = chain.extend();
     assert!(matches!(store.append_block(next.clone()), Err(StoreError::Resume { .. })), "block 4 resumes after commit 8");
@@ -151,7 +151,7 @@ fn a_divergence_is_remembered() {
     assert_reader(&chain, &store.reader());
 }
 
-/// Our own mistakes are refused before anything is written, and the store goes on.
+/// Invalid calls are refused before anything is written, and the store continues.
 #[test]
 fn blocks_out_of_order_are_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -170,7 +170,7 @@ fn blocks_out_of_order_are_refused() {
     assert_holds(&chain, &store, &recovered);
 }
 
-/// A group larger than the writer's memory for it is synced in pieces; nothing is lost, and every ticket is reported.
+/// A group larger than the writer's limit is synced in pieces; nothing is lost, and every ticket is reported.
 #[test]
 fn a_huge_group() {
     let directory = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ fn a_huge_group() {
     assert_eq!(recovered.safety.len(), 8);
 }
 
-/// Flips a byte of the block log where this stands first.
+/// Flips a byte of the block log at the first occurrence of these bytes.
 fn damage(directory: &std::path::Path, at: &[u8]) {
     for path in files_under(&directory.join("blocks")) {
         let mut bytes = std::fs::read(&path).unwrap();

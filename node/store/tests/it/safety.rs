@@ -1,4 +1,4 @@
-//! What the engine must find again, until it releases it.
+//! Records that the engine needs after a restart, until it releases them.
 
 use crate::support::*;
 use corniche_engine::Ticket;
@@ -41,7 +41,7 @@ fn released_segments_are_deleted_and_nothing_else_is_lost() {
     assert!(recovered.safety.is_empty() && !recovered.safety_lost);
 }
 
-/// The log stays small for ever when records are released as they come.
+/// The log stays small if records are released regularly.
 #[test]
 fn the_log_does_not_grow_when_records_are_released() {
     let directory = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn the_log_does_not_grow_when_records_are_released() {
     assert!(recovered.safety.len() <= 2);
 }
 
-/// A release takes effect only when what it may rest on is durable.
+/// A release takes effect only when the data it may depend on is durable.
 #[test]
 fn a_release_before_a_crash_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn a_lost_safety_log_is_reported_until_the_history_is_known() {
     append(&mut store, &chain);
     drop(store);
     fs::remove_dir_all(directory.path().join("safety")).unwrap();
-    // The loss is reported at every start, however many records and segments follow it.
+    // The loss is reported at every start, even after further records and segments.
     for round in 0..5u64 {
         let (mut store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
         assert!(recovered.safety_lost, "round {round}");
@@ -116,7 +116,7 @@ fn a_lost_safety_log_is_reported_until_the_history_is_known() {
     }
 }
 
-/// Also when only its segments are gone, or the only one is torn in its header, or VERSION is gone as well.
+/// Also if only its segments are missing, if the only one has a torn header, or if VERSION is missing too.
 #[test]
 fn a_safety_log_without_segments_is_a_lost_one() {
     for (version, torn) in [(true, false), (true, true), (false, false)] {
@@ -137,7 +137,8 @@ fn a_safety_log_without_segments_is_a_lost_one() {
     }
 }
 
-/// The newest segment lost bytes that were durable when a block was written: to nothing, to its header, by the last record.
+/// The newest segment lost bytes that were durable when a block was written: everything, all but the header,
+/// or the last record.
 #[test]
 fn a_safety_log_that_lost_its_end_is_a_lost_one() {
     const HEADER: u64 = 83;
@@ -162,7 +163,7 @@ fn a_safety_log_that_lost_its_end_is_a_lost_one() {
         let (mut store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
         assert_eq!((recovered.safety_lost, recovered.safety.is_empty()), (is_lost, is_lost), "{case}");
         assert_reader(&chain, &store.reader());
-        // The new life's records stay.
+        // New records are kept.
         store.append_safety(Ticket(200), &big(200)).unwrap();
         store.sync().unwrap();
         drop(store);
@@ -172,7 +173,7 @@ fn a_safety_log_that_lost_its_end_is_a_lost_one() {
     }
 }
 
-/// What was written after the last block may never have been durable: nobody was told of it.
+/// Records after the last block may never have been durable, so they were not acknowledged.
 #[test]
 fn an_end_torn_after_the_last_block_is_no_loss() {
     let directory = tempfile::tempdir().unwrap();

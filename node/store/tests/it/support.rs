@@ -1,4 +1,4 @@
-//! A small chain to store, and a directory to store it in.
+//! Small chain, and directories for stores.
 
 use corniche_engine::Ticket;
 use corniche_state::{Account, Changes, CommittedBlock, StateView, Tree};
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 pub const BACKENDS: [Backend; 2] = [Backend::Sled, Backend::Redb];
 
-/// A directory for tests that open a store some thousand times: in memory where the system has such a place, because there
-/// a sync costs nothing.
+/// Directory for tests that open thousands of stores: in memory if the system has a RAM disk, where syncs are
+/// free.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
@@ -43,7 +43,7 @@ pub fn genesis() -> Genesis {
     }
 }
 
-/// Makes the blocks of one chain; the same ones every time.
+/// Generates the blocks of one chain, always identical.
 #[derive(Clone)]
 pub struct Chain {
     pub blocks: Vec<CommittedBlock>,
@@ -129,7 +129,7 @@ fn receipt(height: u64, index: u64) -> Receipt {
     }
 }
 
-/// Accounts and slots that come, change and go; sometimes code.
+/// Accounts and slots that are created, changed and deleted; sometimes code.
 fn changes_at(height: u64, width: u64) -> Changes {
     let mut changes = Changes::default();
     for index in 0..width {
@@ -150,7 +150,7 @@ fn changes_at(height: u64, width: u64) -> Changes {
     changes
 }
 
-/// Small segments, no background thread: tests move the checkpoint themselves.
+/// Small segments and no background thread: tests move the checkpoint themselves.
 pub fn options(backend: Backend) -> Options {
     Options {
         backend,
@@ -190,7 +190,7 @@ pub fn safety_record(ticket: u64) -> Bytes {
     Bytes::from(format!("own proposal {ticket}").into_bytes())
 }
 
-/// Everything that was synced is there, in every way it can be asked for.
+/// Checks that everything synced is there, through every method.
 pub fn assert_holds(chain: &Chain, store: &Store, recovered: &Recovered) {
     let head = chain.head();
     assert_eq!(*recovered.head.committed, *head);
@@ -245,13 +245,13 @@ pub fn assert_reader(chain: &Chain, reader: &Reader) {
     assert_eq!(reader.read_failures(), 0);
 }
 
-/// What a killed process would leave: the files as they are now, while the store still runs.
+/// Files that a killed process would leave: copies them while the store still runs.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        // A file may vanish while it is being copied: sled renames its snapshots.
+        // A file may disappear while it is copied: sled renames its snapshots.
         match entry.file_type().unwrap().is_dir() {
             true => copy(&entry.path(), &target),
             false => drop(fs::copy(entry.path(), target)),

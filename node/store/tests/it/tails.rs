@@ -1,4 +1,4 @@
-//! Both logs of a whole store, cut off and changed at every byte of their last records.
+//! Truncates and changes both logs of a store at every byte of their last records.
 
 use crate::support::*;
 use corniche_engine::Ticket;
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 
 const RECORD_HEADER: usize = 32;
-/// A record of how far the safety log was durable, which ends each group of the block log.
+/// Size of the record with the durable end of the safety log, which ends each group of the block log.
 const SAFETY_END: usize = RECORD_HEADER + 2 + 16;
 
-/// A chain of 6 blocks without certificates, each block and each ticket in a group of its own, and a seventh ticket.
+/// Chain of 6 blocks without certificates, each block and each ticket in its own group, and a seventh ticket.
 fn sample(directory: &Path) -> Chain {
     let mut chain = Chain::new();
     chain.transactions_per_block = 1;
@@ -32,9 +32,10 @@ fn prefix(chain: &Chain, heights: usize) -> Chain {
     shorter
 }
 
-/// Reopens after `damage` to the last segment of the log and says how many blocks and safety records are left.
+/// Reopens after `damage` to the last segment of the log; returns the number of remaining blocks and safety
+/// records.
 fn left(directory: &Path, pristine: &Path, log: &str, damage: impl FnOnce(&mut Vec<u8>)) -> (usize, usize) {
-    // Only the damaged file changes; the others are as they were left by the previous case.
+    // Only the damaged file changes; the others are reused from the previous case.
     let segment = last_segment(&pristine.join(log));
     let mut bytes = fs::read(&segment).unwrap();
     damage(&mut bytes);
@@ -50,7 +51,7 @@ fn left(directory: &Path, pristine: &Path, log: &str, damage: impl FnOnce(&mut V
     (head, recovered.safety.len())
 }
 
-/// `tail` is how many bytes from the end on are damaged, and `expected` what is left then.
+/// `tail` is the range of damaged bytes, counted from the end; `expected` is what then remains.
 fn each_byte(log: &str, tail: std::ops::Range<usize>, expected: (usize, usize), whole: (usize, usize)) {
     let pristine = scratch();
     let chain = sample(pristine.path());
@@ -86,7 +87,7 @@ fn the_safety_log_at_every_byte_of_its_last_record() {
     each_byte("safety", 0..last_record, (6, 6), (6, 7));
 }
 
-/// After a cut the chain goes on from there.
+/// After a cut the chain continues.
 #[test]
 fn the_chain_goes_on_after_a_cut() {
     let directory = scratch();
@@ -130,7 +131,8 @@ fn damage_before_the_tail_is_refused_with_a_way_out() {
     }
 }
 
-/// Damage far below the checkpoint does not stop a start, unless it is looked for, and is never served.
+/// Damage far below the checkpoint does not prevent a start, unless `check_all` is set, and damaged data is
+/// never served.
 #[test]
 fn old_damage_is_found_when_looked_for_and_never_served() {
     let directory = scratch();

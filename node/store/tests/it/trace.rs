@@ -1,4 +1,4 @@
-//! The ring of traced events: bounded, and none the worse for damage.
+//! Ring of traced events: bounded, and tolerant of damage.
 
 use crate::support::*;
 use corniche_engine::{TraceEvent, Vertex, VertexId};
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 const RING: u64 = 64 << 10;
-/// Its first segment holds all of a small test.
+/// Ring size whose first segment can hold a whole small test.
 const ROOMY: u64 = 1 << 20;
 
 fn identity() -> Identity {
@@ -20,21 +20,21 @@ fn ring(directory: &Path, bytes: u64) -> Trace {
     Trace::open(directory, identity(), bytes).unwrap()
 }
 
-/// What the validator at `author` proposed in a round, accepted as many ms after the beginning.
+/// Proposal of `author` in a round, accepted.
 fn accepted(round: u64, author: u16) -> TraceEvent {
     let id = |round: u64, author| VertexId { round, author: ValidatorIndex(author), digest: B256::with_last_byte(round as u8) };
     let parents = (0..4).map(|parent| id(round.saturating_sub(1), parent)).collect();
     TraceEvent::Accepted(Vertex { id: id(round, author), parents, batch_bytes: 100, batch_digest: None })
 }
 
-/// No more than the queue holds: whoever closes the ring then knows that all of it is written.
+/// At most as many events as the queue holds. After closing the ring, all of them are written.
 fn fill(trace: &Trace, rounds: RangeInclusive<u64>) {
     for round in rounds {
         (0..4).for_each(|author| trace.record(TimestampMs(round), accepted(round, author)));
     }
 }
 
-/// Rounds kept, each as often as it has events.
+/// Rounds in the ring, once per event.
 fn rounds(trace: &Trace, within: RangeInclusive<u64>) -> Vec<u64> {
     trace.read(within, usize::MAX).records.iter().map(|record| record.time.0).collect()
 }
@@ -43,7 +43,7 @@ fn four_of_each(rounds: RangeInclusive<u64>) -> Vec<u64> {
     rounds.flat_map(|round| [round; 4]).collect()
 }
 
-/// The segments, oldest first.
+/// Segment files, oldest first.
 fn segments(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -98,7 +98,7 @@ fn at_most_so_many_events_are_read_and_the_rest_is_told() {
     assert!(!trace.read(1..=3, 12).more);
 }
 
-/// An engine that lost its disk numbers again from the beginning, so rounds need not grow.
+/// An engine that lost its disk starts again at round 1, so rounds need not increase.
 #[test]
 fn the_newest_round_goes_with_the_segment_that_had_it() {
     let directory = scratch();
@@ -118,7 +118,8 @@ fn the_newest_round_goes_with_the_segment_that_had_it() {
     assert_eq!(trace.newest_round(), Some(900));
 }
 
-/// On disk the ring never exceeds its size, whatever was written and however often it was opened; the newest stays.
+/// The ring never exceeds its size on disk, whatever was written and however often it was opened; the newest
+/// events remain.
 #[test]
 fn the_oldest_goes_and_the_size_is_kept() {
     let directory = scratch();
@@ -154,7 +155,8 @@ fn a_window_is_read_without_the_rest() {
     assert_eq!(trace.read(5_000..=6_000, usize::MAX).scanned_bytes, 0);
 }
 
-/// Slots are decided rounds after their proposals came, so rounds go up and down within a page and across pages.
+/// Slots are decided several rounds after their proposals arrived, so rounds are not sorted within a page or
+/// across pages.
 #[test]
 fn events_are_found_in_whatever_order_their_rounds_came() {
     let directory = scratch();
@@ -176,7 +178,7 @@ fn events_are_found_in_whatever_order_their_rounds_came() {
     assert_eq!(ring(directory.path(), 16 << 20).newest_round(), Some(1_099), "not the newest round of the last page");
 }
 
-/// Three records; the last may be cut anywhere.
+/// Three records; the last may be cut at any byte.
 #[test]
 fn a_torn_tail_loses_only_itself() {
     let directory = scratch();
@@ -203,7 +205,7 @@ fn a_torn_tail_loses_only_itself() {
     assert!(seen.iter().all(|&times| times > 0));
 }
 
-/// Whatever byte is wrong, nothing is read that was not written, and at most the record around it is lost.
+/// With any wrong byte, nothing is read that was not written, and at most the record around it is lost.
 #[test]
 fn damage_is_skipped() {
     let directory = scratch();
@@ -230,7 +232,7 @@ fn damage_is_skipped() {
     assert!(none > 0 && none < 100, "a segment whose header ({none} bytes) is damaged is gone, no other");
 }
 
-/// What a power cut may leave: a file of the right length full of zeros, from anywhere on.
+/// Possible after a power cut: a file of the right length that ends with zeros.
 #[test]
 fn blocks_that_never_reached_the_disk_are_skipped() {
     let directory = scratch();
@@ -253,7 +255,7 @@ fn blocks_that_never_reached_the_disk_are_skipped() {
     assert_eq!(rounds(&ring(directory.path(), RING), 21..=22), four_of_each(21..=22));
 }
 
-/// A ring outlives the program that wrote it: events keep the numbers by which they are told apart, and new ones come after them.
+/// A ring is read by later versions: existing events keep their numbers, and new ones come after them.
 #[test]
 fn events_of_an_older_program_are_read() {
     let vertex = || {
@@ -271,7 +273,7 @@ fn events_of_an_older_program_are_read() {
         TraceEvent::Held { vertex: vertex().id, holders: vec![leader] },
         TraceEvent::Agreed { round, rank, voters: vec![leader], confirmers: vec![] },
     ];
-    // After the version's byte and the time.
+    // Follows the version byte and the time.
     let number = |event| wire::encode(&TraceRecord { time: TimestampMs(1), event })[1 + size_of::<u64>()];
     assert_eq!(events.map(number), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
@@ -286,7 +288,8 @@ fn another_chains_ring_is_not_ours() {
     assert_eq!(rounds(&ring(directory.path(), RING), 0..=u64::MAX), [0; 0]);
 }
 
-/// Without a size there is no ring; with one it lies beside the rest, and a store opens without what was in it.
+/// Without a size there is no ring. With one, the ring is in the data directory, and a store opens even if
+/// its content was deleted.
 #[test]
 fn a_store_has_a_ring_when_it_is_told_so() {
     let root = scratch();
@@ -306,7 +309,7 @@ fn a_store_has_a_ring_when_it_is_told_so() {
     let (store, _) = open(root.path(), with_ring()).unwrap();
     assert_eq!(rounds(&store.trace().unwrap(), 0..=9), [0; 0]);
     drop(store);
-    // A file in its place: no ring, and the node goes on.
+    // If a file blocks the directory, the node continues without a ring.
     fs::remove_dir_all(&directory).unwrap();
     fs::write(&directory, "in the way").unwrap();
     let (store, _) = open(root.path(), with_ring()).unwrap();

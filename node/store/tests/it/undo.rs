@@ -1,4 +1,5 @@
-//! A chain that goes back: afterwards all is as if the blocks had never been there, also when the power fails meanwhile.
+//! Reverts: afterwards everything is as if the blocks had never existed, also after a power cut during the
+//! revert.
 
 use crate::support::*;
 use corniche_state::{Changes, StateView};
@@ -10,14 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The first `height` blocks of a chain.
+/// First `height` blocks of a chain.
 fn first(chain: &Chain, height: u64) -> Chain {
     let shorter = Chain::of(height);
     assert_eq!(shorter.hash(height), chain.hash(height));
     shorter
 }
 
-/// What the keys that the blocks above `to` wrote held at it.
+/// Values at `to` of the keys written by the blocks above it.
 fn before(chain: &Chain, to: u64) -> Changes {
     let mut before = Changes::default();
     let (stays, goes) = chain.blocks.split_at(to as usize + 1);
@@ -35,12 +36,12 @@ fn before(chain: &Chain, to: u64) -> Changes {
     before
 }
 
-/// Where the engine stands, which does not go back.
+/// Position of the engine, which does not revert.
 fn resume() -> Resume {
     Resume { index: CommitIndex(500), checkpoint: "after all".into() }
 }
 
-/// 40 blocks, of which the checkpoint has all up to the given one.
+/// 40 blocks; the checkpoint contains those up to `checkpoint`.
 fn sample(directory: &Path, options: Options, checkpoint: u64) -> (Store, Recovered, Chain) {
     let (mut store, recovered) = open(directory, options).unwrap();
     append(&mut store, &Chain::of(checkpoint));
@@ -51,7 +52,7 @@ fn sample(directory: &Path, options: Options, checkpoint: u64) -> (Store, Recove
     (store, recovered, chain)
 }
 
-/// What comes next is another block than the one that was there.
+/// Continues the chain with different blocks.
 fn another(chain: &Chain) -> Chain {
     let mut other = chain.clone();
     other.transactions_per_block = 5;
@@ -108,7 +109,7 @@ fn what_is_taken_back_was_never_there() {
     }
 }
 
-/// Counts the waits for the disk.
+/// Counts the syncs.
 #[derive(Default)]
 struct Syncs(AtomicUsize);
 
@@ -154,7 +155,7 @@ fn the_state_in_memory_goes_back_with_it() {
     }
 }
 
-/// Fails every step on disk from this one on.
+/// Fails every disk operation from this number on.
 struct PowerCut(AtomicUsize);
 
 impl Probe for PowerCut {

@@ -1,4 +1,5 @@
-//! Swaps in one constant-product pool, `contracts/bench/amm`, half in each direction: everybody reads and writes both reserves.
+//! Swaps in one constant-product pool, `contracts/bench/amm`, half in each direction: every transaction reads
+//! and writes both reserves.
 
 use super::{Generator, Sizes, call};
 use crate::bench::{
@@ -7,7 +8,7 @@ use crate::bench::{
 };
 use corniche_types::U256;
 
-/// Slots of the two tokens' balances: after the reserves.
+/// Slots of the two tokens' balances, after the reserves.
 const BALANCES: [u64; 2] = [2, 3];
 
 pub fn swaps(chain: &mut Chain<'_>, _: &Sizes) -> anyhow::Result<Generator> {

@@ -1,4 +1,4 @@
-//! Every transaction increments one counter, `contracts/counter`: nothing can run at the same time as anything else.
+//! Every transaction increments one counter, `contracts/counter`, so no two can run in parallel.
 
 use super::{Generator, Sizes, call};
 use crate::bench::{chain::Chain, solidity};

@@ -1,4 +1,5 @@
-//! Transfers of a token, `contracts/erc20`. A popular sender's transfers depend on each other through its nonce as well.
+//! Token transfers, `contracts/erc20`. A popular sender's transfers also depend on each other through its
+//! nonce.
 
 use super::{Generator, Sizes, call};
 use crate::bench::{
@@ -8,7 +9,7 @@ use crate::bench::{
 };
 use corniche_types::U256;
 
-/// Slot of the balances: after name, symbol, decimals and supply.
+/// Slot of the balances, after name, symbol, decimals and supply.
 const BALANCES: u64 = 4;
 
 pub fn uniform(chain: &mut Chain<'_>, _: &Sizes) -> anyhow::Result<Generator> {

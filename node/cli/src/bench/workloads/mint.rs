@@ -1,4 +1,5 @@
-//! Minting, `contracts/mint`: all mints raise one number, by reading and writing it or by adding to it unread.
+//! Minting, `contracts/mint`: all mints raise one number, either by reading and writing it or by adding to it
+//! without reading.
 
 use super::{Generator, Sizes, call};
 use crate::bench::{chain::Chain, solidity};

@@ -1,5 +1,5 @@
-//! What the blocks are made of. A workload deploys its contract, fills its tables and gives back a generator of transactions; each
-//! module says whose benchmark it is and where it departs from it.
+//! Workloads: content of the blocks. A workload deploys its contract, fills its tables and returns a
+//! generator of transactions. Each module names the source of its benchmark and the differences from it.
 
 mod amm;
 mod conflict;
@@ -19,19 +19,19 @@ use alloy_primitives::TxKind;
 use corniche_types::{Address, Bytes};
 use serde::Serialize;
 
-/// Gas limit of every call of a contract: what is not used is given back, and a limit conflicts with nobody.
+/// Gas limit of every contract call. Unused gas is returned, and a limit causes no conflicts.
 const CALL_GAS: u64 = 10_000_000;
 
-/// One kind of block.
 pub struct Workload {
     pub name: &'static str,
-    /// What it is, in half a line.
+    /// Short description.
     pub about: &'static str,
     pub set_up: fn(&mut Chain<'_>, &Sizes) -> anyhow::Result<Generator>,
 }
 
-/// Draws the next transaction. The number is the account that sends it: accounts take turns, so that two transactions of a block depend
-/// on each other for the workload's reasons and not through a shared nonce. Workloads about the accounts themselves draw it anew.
+/// Draws the next transaction. The number is the sending account: accounts take turns, so that transactions
+/// in a block depend on each other only through the workload, not through a shared nonce. Workloads that are
+/// about accounts draw their own senders.
 pub type Generator = Box<dyn FnMut(&mut Random, usize) -> Draft>;
 
 pub const WORKLOADS: &[Workload] = &[
@@ -80,7 +80,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// For what does not depend on them.
+    /// For tests that do not depend on the sizes.
     pub const SMALL: Self = Self {
         accounts: 64,
         smallbank_customers: 100,
@@ -93,7 +93,7 @@ impl Sizes {
     };
 }
 
-/// A call of a contract without value.
+/// Contract call without value.
 fn call(sender: usize, to: Address, input: Bytes) -> Draft {
     Draft { sender, to: TxKind::Call(to), value: 0, input, gas_limit: CALL_GAS }
 }

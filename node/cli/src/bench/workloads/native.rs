@@ -1,4 +1,4 @@
-//! Transfers of the currency: the machine itself, without a contract.
+//! Transfers of the native currency: the execution engine itself, without contracts.
 
 use super::{Draft, Generator, Sizes};
 use crate::bench::{chain::Chain, random::Keys};

@@ -1,5 +1,6 @@
-//! Retwis with the parameters of Basil's evaluation: users by Zipf 0.75; 5 % add user, 15 % follow, 30 % post, 50 % timeline of one to ten
-//! users. Departures: a user is added under a new number, since a contract refuses to add one twice; a timeline is a transaction.
+//! Retwis with the parameters of Basil's evaluation: users by Zipf 0.75; 5 % add user, 15 % follow, 30 %
+//! post, 50 % timeline of one to ten users. Differences: a user is added under a new number, because a
+//! contract refuses to add one twice; a timeline is a transaction.
 
 use super::{Generator, Sizes, call};
 use crate::bench::{

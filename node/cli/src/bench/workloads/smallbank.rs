@@ -1,6 +1,6 @@
-//! Smallbank with the parameters of Basil's evaluation: a million customers, a thousand of whom get 90 % of the accesses; 60 % balance,
-//! 10 % each of the four that write. A balance is a transaction here, not a call beside the block. Savings are only paid into, so
-//! nothing reverts.
+//! Smallbank with the parameters of Basil's evaluation: a million customers, of which a thousand get 90 % of
+//! the accesses; 60 % balance, 10 % each of the four writes. A balance query is a transaction here, not a
+//! call outside the block. Savings accounts only receive deposits, so nothing reverts.
 
 use super::{Generator, Sizes, call};
 use crate::bench::{

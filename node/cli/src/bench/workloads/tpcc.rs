@@ -1,10 +1,11 @@
-//! TPC-C's new-order and payment in equal parts, as Basil's evaluation has them at 44 % each, over 20 warehouses.
+//! TPC-C's new-order and payment in equal parts, over 20 warehouses; Basil's evaluation has 44 % of each.
 //!
-//! Departures, all of them in what lies around the two: order status, delivery and stock level are left out (12 % of that mix); customers
-//! and items are fewer by default (`--tpcc-customers`, `--tpcc-items`), with the constants of the non-uniform draw scaled alike; customers
-//! are named by their number, never by their last name; the history of payments is a log; texts and dates are left out. Kept: 5 to 15
-//! lines, 1 % of them from another warehouse, 1 % of the orders with an item that does not exist (they revert), 15 % of the payments
-//! by a customer of another warehouse. A row is one slot.
+//! Differences, all outside the logic of these two: order status, delivery and stock level are omitted (12 %
+//! of that mix). There are fewer customers and items by default (`--tpcc-customers`, `--tpcc-items`), and the
+//! constants of the non-uniform draw are scaled accordingly. Customers are identified by number, never by
+//! last name. The payment history is a log. Texts and dates are omitted. Unchanged: 5 to 15 lines, 1 % of
+//! them from another warehouse; 1 % of the orders with an item that does not exist (they revert); 15 % of the
+//! payments by a customer of another warehouse. A row is one slot.
 
 use super::{Generator, Sizes, call};
 use crate::bench::{
@@ -22,7 +23,7 @@ const DISTRICT: u64 = 1;
 const CUSTOMER: u64 = 2;
 const PRICE: u64 = 3;
 const STOCK: u64 = 4;
-/// Orders that every district has from the start.
+/// Number of initial orders per district.
 const ORDERS: u64 = 3_000;
 
 pub fn mix(chain: &mut Chain<'_>, sizes: &Sizes) -> anyhow::Result<Generator> {
@@ -47,7 +48,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// Everything there is from the start, as the contract packs it: the first field lowest.
+    /// Initial rows, packed as in the contract: first field in the lowest bits.
     fn rows(&self, random: &mut Random) -> Vec<(B256, U256)> {
         let mut rows = Vec::new();
         for warehouse in 1..=self.warehouses {
@@ -57,7 +58,7 @@ impl Tables {
                 let home = pair(U256::from(warehouse), district);
                 rows.push((slot_of(DISTRICT, home), packed(&[(tax(random), 32), (ORDERS + 1, 32)])));
                 for customer in 1..=self.customers {
-                    // Paid once, 10.00, and owes nothing: the balance is left at zero.
+                    // One payment of 10.00 and no debt: the balance stays zero.
                     let row = packed(&[(random.between(0, 5_000), 32), (1, 32), (1_000, 64)]);
                     rows.push((slot_of(CUSTOMER, pair(home, customer)), row));
                 }
@@ -109,7 +110,7 @@ impl Tables {
         non_uniform(random, ITEM_SPREAD, self.items)
     }
 
-    /// Another warehouse, when there is one.
+    /// Another warehouse, if there is one.
     fn another(&self, warehouse: u64, random: &mut Random) -> u64 {
         match self.warehouses {
             1 => warehouse,
@@ -118,18 +119,19 @@ impl Tables {
     }
 }
 
-/// TPC-C's constants of [`non_uniform`], and the rows they are for.
+/// TPC-C's constants of [`non_uniform`], with the number of rows that they are for.
 const CUSTOMER_SPREAD: (u64, u64) = (1_023, 3_000);
 const ITEM_SPREAD: (u64, u64) = (8_191, 100_000);
 
-/// TPC-C, 2.1.6: between 1 and `count`, with the benchmark's constant `full` for a table of `of` rows scaled to this one.
+/// TPC-C, 2.1.6: number between 1 and `count`. The benchmark's constant `full` for a table of `of` rows is
+/// scaled to `count`.
 fn non_uniform(random: &mut Random, (full, of): (u64, u64), count: u64) -> u64 {
     const C: u64 = 123;
     let spread = scaled(full, of, count);
     ((random.between(0, spread) | random.between(1, count)) + C) % count + 1
 }
 
-/// The constant for `count` rows: a power of two less one, as `full` is.
+/// Constant for `count` rows: a power of two minus one, like `full`.
 fn scaled(full: u64, of: u64, count: u64) -> u64 {
     (count * full / of + 1).next_power_of_two() - 1
 }
@@ -138,7 +140,7 @@ fn pair(high: U256, low: u64) -> U256 {
     (high << 32) | U256::from(low)
 }
 
-/// Fields of a row with their widths in bits, the first one lowest.
+/// Packs the fields of a row, given with their widths in bits, the first in the lowest bits.
 fn packed(fields: &[(u64, usize)]) -> U256 {
     let mut shift = 0;
     fields.iter().fold(U256::ZERO, |word, (value, bits)| {

@@ -1,5 +1,5 @@
-//! YCSB-T as Basil's evaluation has it (RW-U, RW-Z): two keys, each read and then written, uniform or by Zipf 0.9. Departure: fewer keys
-//! by default (`--ycsb-keys`).
+//! YCSB-T as in Basil's evaluation (RW-U, RW-Z): two keys, each read and then written, uniform or by Zipf
+//! 0.9. Difference: fewer keys by default (`--ycsb-keys`).
 
 use super::{Generator, Sizes, call};
 use crate::bench::{

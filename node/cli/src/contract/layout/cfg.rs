@@ -1,16 +1,16 @@
-//! `#[cfg(…)]`, as it is when a contract is built for wasm32 in its release profile.
+//! Evaluates `#[cfg(…)]` for a contract build: wasm32, release profile.
 
 use quote::ToTokens;
 use std::collections::BTreeSet;
 
 type Parts = syn::punctuated::Punctuated<syn::Meta, syn::Token![,]>;
 
-/// Whether something is compiled into a module.
+/// Result of a condition: whether something is compiled into a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holds {
     Yes,
     No,
-    /// It depends on this.
+    /// Depends on this condition.
     Unknown(String),
 }
 
@@ -32,7 +32,7 @@ impl Holds {
     }
 }
 
-/// What all `#[cfg(…)]` among the attributes say.
+/// Combines all `#[cfg(…)]` attributes.
 pub fn holds(attributes: &[syn::Attribute], features: &BTreeSet<String>) -> Holds {
     Holds::all(attributes.iter().map(|attribute| match attribute.path().get_ident() {
         Some(name) if name == "cfg" => match attribute.parse_args::<syn::Meta>() {
@@ -44,7 +44,7 @@ pub fn holds(attributes: &[syn::Attribute], features: &BTreeSet<String>) -> Hold
     }))
 }
 
-/// `#[cfg_attr(…)]` that may add what decides about storage is a condition that is not known.
+/// A `#[cfg_attr(…)]` that may add attributes relevant to storage counts as an unknown condition.
 fn adds_nothing(attribute: &syn::Attribute, features: &BTreeSet<String>) -> Holds {
     let unknown = || Holds::Unknown(attribute.meta.to_token_stream().to_string());
     let Ok(parts) = attribute.parse_args_with(Parts::parse_terminated) else { return unknown() };

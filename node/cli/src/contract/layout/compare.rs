@@ -1,8 +1,9 @@
-//! Whether a new version finds what an old one stored.
+//! Checks that a new version can read the stored data of an old one.
 //!
-//! **Every byte that the old version uses keeps its meaning**: its field is in the same place, of the same type. What is new lies where the old
-//! version had nothing: behind everything, in bytes of a slot that nobody used, or in a `__gap`. Elements of arrays lie side by side and
-//! keep their size; values of mappings lie apart from everything, so a struct there can grow.
+//! **Every byte that the old version uses keeps its meaning**: its field has the same position and type. New
+//! fields are where the old version had none: after everything else, in unused bytes of a slot, or in a
+//! `__gap`. Array elements are adjacent and keep their size. Values of mappings have separate slots, so a
+//! struct there may grow.
 
 use super::solc::{Layout, Type, Variable};
 use alloy_primitives::{U256, U512};
@@ -12,11 +13,11 @@ use std::{
     fmt,
 };
 
-/// What was found.
+/// Results of the comparison.
 #[derive(Debug, Default, Serialize)]
 pub struct Comparison {
     pub clashes: Vec<Change>,
-    /// Same place, same type, another name.
+    /// Same position and type, but a different name.
     pub renamed: Vec<Change>,
     pub added: Vec<Change>,
 }
@@ -24,7 +25,7 @@ pub struct Comparison {
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     pub kind: Kind,
-    /// `proposals[…].votes`
+    /// For instance `proposals[…].votes`.
     pub field: String,
     pub old: Option<Spot>,
     pub new: Option<Spot>,
@@ -44,7 +45,7 @@ pub enum Kind {
     Resized,
 }
 
-/// A field's place: in the contract, or in the struct it is a member of.
+/// Position of a field, in the contract or in its struct.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Spot {
     pub name: String,
@@ -118,7 +119,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Compares what the two versions store.
+/// Compares the storage of two versions.
 pub fn compare(old: &Layout, new: &Layout) -> Comparison {
     let mut comparing = Comparing { old, new, found: Comparison::default(), known: BTreeMap::new(), depth: 0 };
     comparing.members(&old.storage, &new.storage, "");
@@ -129,13 +130,14 @@ struct Comparing<'a> {
     old: &'a Layout,
     new: &'a Layout,
     found: Comparison,
-    /// Pairs of types, and what of them is for the field to tell. A struct may hold itself in a mapping, and many fields may be of one struct: what
-    /// differs within is told where it is met first.
+    /// Compared pairs of types, with the results that the field must report. A struct may contain itself in a
+    /// mapping, and many fields may share one struct: differences within a struct are reported once, at the
+    /// first field.
     known: BTreeMap<(&'a str, &'a str), Result<(), Kind>>,
     depth: usize,
 }
 
-/// Deeper than types are written in a layout that somebody made.
+/// Deeper than types in hand-written layouts.
 const DEPTH: usize = 200;
 
 /// From the first byte to the one after the last.
@@ -146,17 +148,18 @@ fn overlap(one: &Bytes, other: &Bytes) -> bool {
 }
 
 impl<'a> Comparing<'a> {
-    /// Fields of the contract or of a struct.
+    /// Compares the fields of the contract or of a struct.
     fn members(&mut self, old: &'a [Variable], new: &'a [Variable], path: &str) {
         let fields: Vec<&Variable> = old.iter().filter(|one| !self.old.is_gap(one)).collect();
         let new: Vec<&Variable> = new.iter().filter(|one| !self.new.is_gap(one)).collect();
         let mut matched = BTreeSet::new();
         for field in &fields {
             let mut same_names = new.iter().filter(|one| one.label == field.label);
-            // Solidity's contracts may inherit several of one name.
+            // Solidity contracts may inherit several fields with the same name.
             let same_name = same_names.clone().find(|one| begin(one) == begin(field)).or_else(|| same_names.next());
             let same_place = new.iter().find(|one| begin(one) == begin(field));
-            // What has the place but is a field of its own in the old version is not this one under another name.
+            // A field with this position that exists in the old version under its own name is not a renamed
+            // one.
             let same_place = same_place.filter(|one| fields.iter().all(|field| field.label != one.label));
             let name = format!("{path}{}", field.label);
             match (same_name, same_place) {
@@ -188,7 +191,7 @@ impl<'a> Comparing<'a> {
             match covers {
                 Some(field) => {
                     let change = self.change(Kind::Inserted, &name, Some(field), Some(one));
-                    // Before what it moved.
+                    // Before the fields that it moved.
                     let first =
                         self.found.clashes.iter().position(|clash| clash.field.starts_with(path) && clash.kind == Kind::Moved);
                     self.found.clashes.insert(first.unwrap_or(self.found.clashes.len()), change);
@@ -198,14 +201,14 @@ impl<'a> Comparing<'a> {
         }
     }
 
-    /// The types of a field that is where it was.
+    /// Compares the types of a field with an unchanged position.
     fn kinds(&mut self, old: &'a Variable, new: &'a Variable, name: &str) {
         if let Err(kind) = self.kind(&old.kind, &new.kind, name) {
             self.clash(kind, name, Some(old), Some(new));
         }
     }
 
-    /// Types that are not the same are told by the field; what differs within a struct is told there.
+    /// Returns a different type as an error for the field; reports differences within a struct directly.
     fn kind(&mut self, old: &'a str, new: &'a str, name: &str) -> Result<(), Kind> {
         let (Some(before), Some(now)) = (self.old.types.get(old), self.new.types.get(new)) else { return Err(Kind::Retyped) };
         if before.encoding != now.encoding || self.depth > DEPTH {
@@ -233,7 +236,7 @@ impl<'a> Comparing<'a> {
         }
         if let (Some(key), Some(new_key), Some(value), Some(new_value)) = (&before.key, &now.key, &before.value, &now.value) {
             self.kind(key, new_key, name)?;
-            // Where a value lies follows from the key and the slot, so there is room behind it.
+            // A value's slot is derived from key and slot, so there is room behind it.
             return self.kind(value, new_value, &format!("{name}[…]"));
         }
         match (&before.base, &now.base) {
@@ -275,7 +278,7 @@ impl<'a> Comparing<'a> {
 }
 
 impl Layout {
-    /// Room that was kept for later: an array called `__gap` or `__gap_…`.
+    /// True for reserved space: an array called `__gap` or `__gap_…`.
     fn is_gap(&self, variable: &Variable) -> bool {
         let array = self.types.get(&variable.kind).is_some_and(|kind| kind.encoding == "inplace" && kind.base.is_some());
         (variable.label == "__gap" || variable.label.starts_with("__gap_")) && array
@@ -294,12 +297,12 @@ fn begin(variable: &Variable) -> U512 {
     U512::from(slot) * U512::from(32) + U512::from(variable.offset)
 }
 
-/// Of an array whose length is in its type.
+/// Length of a fixed-size array.
 fn length(kind: &Type) -> Option<u64> {
     kind.label.rsplit_once('[')?.1.strip_suffix(']')?.parse().ok()
 }
 
-/// What lies there, whatever Solidity calls it.
+/// Stored type, independent of Solidity's name for it.
 fn plain(kind: &Type) -> &str {
     match kind.label.as_str() {
         "address payable" => "address",

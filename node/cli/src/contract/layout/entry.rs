@@ -1,4 +1,4 @@
-//! Which struct is a contract's storage.
+//! Finds the struct that is a contract's storage.
 
 use super::{
     names::{Named, Names, Scope},
@@ -10,14 +10,15 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use std::{panic::resume_unwind, path::Path, rc::Rc, thread};
 
-/// Generations of the SDK whose rules are known.
+/// SDK versions with known rules.
 const KNOWN: &[&str] = &["0.9.", "0.10."];
 
-/// The parser calls itself as deep as a source nests. What nests most took 4 KB of stack for a byte of it, so no file that is read fills this; and
-/// memory is taken only as far as a stack is used.
+/// Stack size: the parser recurses as deep as a source nests. The worst case used 4 KB of stack per byte of
+/// source, so no accepted file overflows this stack. Memory is allocated only as the stack is used.
 const STACK: usize = 4 << 30;
 
-/// The layout of the crate with this manifest, given what `cargo metadata` says; of the struct called `root`, or else the one that calls begin with.
+/// Layout of the crate with this manifest, given the output of `cargo metadata`. Uses the struct called
+/// `root`, or else the entry point's.
 pub fn layout(metadata: Value, manifest: &Path, root: Option<&str>) -> anyhow::Result<Layout> {
     thread::scope(|scope| {
         let reader = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || layout_of(metadata, manifest, root));
@@ -54,7 +55,7 @@ fn root_of(packages: &Packages, source: &Rc<Crate>, wanted: Option<&str>) -> any
             structs.into_iter().filter(|(scope, one)| one.name == wanted || scope.path_of(&one.name) == wanted).collect()
         }
         None => match structs.into_iter().filter(|(_, one)| one.entrypoint).collect::<Vec<_>>() {
-            // An entry point of its own: the SDK's router wants this of what it is given.
+            // A hand-written entry point: the SDK's router requires this trait of its argument.
             none if none.is_empty() => top_level(packages, source)?,
             some => some,
         },

@@ -1,25 +1,25 @@
-//! What a path means where it stands, as far as types go: modules, imports, globs, crates.
+//! Resolves paths to types: modules, imports, globs, crates.
 
 use super::source::{Alias, Crate, Item, Packages, Struct};
 use anyhow::{bail, ensure};
 use std::{collections::BTreeSet, rc::Rc};
 
-/// A module of a crate.
+/// Module of a crate.
 #[derive(Clone)]
 pub struct Scope {
     pub source: Rc<Crate>,
     pub module: usize,
 }
 
-/// What was found, and where.
+/// Result of a resolution.
 #[derive(Clone)]
 pub enum Named {
     Module(Scope),
     Struct(Scope, Rc<Struct>),
     Alias(Scope, Rc<Alias>),
-    /// Of a library that is known by heart: its crate, and the way in it.
+    /// Type of a built-in library: its crate and the path in it.
     Library(Vec<String>),
-    /// A type that can be no storage, and where it stands.
+    /// Type that cannot be storage, and its module.
     Other(Scope),
 }
 
@@ -29,7 +29,7 @@ impl Named {
             (Self::Module(one), Self::Module(other)) => one.module == other.module && Rc::ptr_eq(&one.source, &other.source),
             (Self::Struct(_, one), Self::Struct(_, other)) => Rc::ptr_eq(one, other),
             (Self::Alias(_, one), Self::Alias(_, other)) => Rc::ptr_eq(one, other),
-            // By whatever way it is handed on.
+            // Equal for any re-export.
             (Self::Library(one), Self::Library(other)) => one.last() == other.last(),
             (Self::Other(one), Self::Other(other)) => one.module == other.module && Rc::ptr_eq(&one.source, &other.source),
             _ => false,
@@ -37,7 +37,7 @@ impl Named {
     }
 }
 
-/// Crates whose types are known by heart: those of the SDK and of what it stores.
+/// Crates with built-in types: the SDK and the types that it stores.
 const LIBRARIES: &[&str] = &["stylus-sdk", "stylus-core", "stylus-proc", "alloy-primitives", "alloy-sol-types", "ruint"];
 
 impl Scope {
@@ -45,7 +45,7 @@ impl Scope {
         Self { source, module: 0 }
     }
 
-    /// A name that stands in it, from the root on.
+    /// Path of an item in this module, from the crate root.
     pub fn path_of(&self, name: &str) -> String {
         match self.source.modules[self.module].path.as_str() {
             "" => name.to_owned(),
@@ -58,18 +58,18 @@ impl Scope {
     }
 }
 
-/// Finds names; what it does not find is `None`.
+/// Resolves names; returns `None` for unknown ones.
 pub struct Names<'a> {
     pub packages: &'a Packages,
 }
 
-/// Of a search: imports may lead to the same in more ways than anybody counts.
+/// Maximum number of steps of a search: imports may lead to the same item in very many ways.
 const STEPS: usize = 100_000;
 
-/// A search.
+/// State of a search.
 #[derive(Default)]
 struct Sought {
-    /// Names that are being looked for, by package and module: imports may lead in circles.
+    /// Names being resolved, by package and module: imports may be circular.
     open: BTreeSet<(String, usize, String)>,
     steps: usize,
 }
@@ -83,7 +83,7 @@ impl Names<'_> {
         self.follow(&names, scope, &mut Sought::default())
     }
 
-    /// A constant that a path names.
+    /// Finds the constant of a path.
     pub fn constant(&self, path: &syn::Path, scope: &Scope) -> anyhow::Result<Option<(Scope, syn::Expr)>> {
         let mut names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         let Some(name) = names.pop() else { return Ok(None) };
@@ -100,7 +100,7 @@ impl Names<'_> {
         let globs = module.globs.iter().map(|glob| [&glob[..], std::slice::from_ref(&name)].concat());
         for mut names in imported.chain(globs) {
             let Some(name) = names.pop() else { continue };
-            // Only where it stands: constants are not handed on.
+            // Only in its own module: re-exports of constants are not followed.
             if let Some(Named::Module(at)) = self.follow(&names, &at, &mut Sought::default())?
                 && let Some(found) = at.source.modules[at.module].constants.get(&name)
             {
@@ -141,7 +141,7 @@ impl Names<'_> {
         Ok(at)
     }
 
-    /// What a module calls so.
+    /// Finds a name in a module.
     fn member(&self, name: &str, scope: &Scope, sought: &mut Sought) -> anyhow::Result<Option<Named>> {
         match self.declared(name, scope, sought)? {
             Some(found) => Ok(Some(found)),
@@ -149,7 +149,7 @@ impl Names<'_> {
         }
     }
 
-    /// By an item or an import of that name.
+    /// Finds an item or import with that name.
     fn declared(&self, name: &str, scope: &Scope, sought: &mut Sought) -> anyhow::Result<Option<Named>> {
         let module = &scope.source.modules[scope.module];
         if let Some(item) = module.items.get(name) {
@@ -168,7 +168,7 @@ impl Names<'_> {
         self.once(name, scope, sought, |sought| self.follow(path, scope, sought))
     }
 
-    /// By `use …::*`. Several may lead to the same.
+    /// Finds a name through `use …::*`. Several globs may lead to the same item.
     fn globbed(&self, name: &str, scope: &Scope, sought: &mut Sought) -> anyhow::Result<Option<Named>> {
         self.once(name, scope, sought, |sought| {
             let mut known: Option<Named> = None;
@@ -190,7 +190,7 @@ impl Names<'_> {
         })
     }
 
-    /// Nothing, where the search has come by here already.
+    /// Returns `None` if the search is already resolving this name.
     fn once(
         &self,
         name: &str,
@@ -222,14 +222,14 @@ impl Names<'_> {
     }
 }
 
-/// What needs no import.
+/// Names that need no import.
 fn prelude(name: &str) -> Option<Named> {
     let known = ["Vec", "String", "bool", "str", "usize", "isize"].contains(&name)
         || name.strip_prefix(['u', 'i']).is_some_and(|bits| ["8", "16", "32", "64", "128"].contains(&bits));
     known.then(|| Named::Library(vec!["std".into(), name.into()]))
 }
 
-/// Whether `use way::*` brings a name.
+/// True if `use way::*` imports this name.
 fn has(way: &[String], name: &str) -> bool {
     match way.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["stylus_sdk", "storage"] => name.starts_with("Storage") && name != "StorageType" && name != "StorageKey",

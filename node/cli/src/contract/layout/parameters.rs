@@ -1,4 +1,4 @@
-//! What the parameters of generic types stand for, and numbers among them.
+//! Arguments of generic types, and constant numbers in them.
 
 use super::names::{Named, Names, Scope};
 use anyhow::{Context as _, bail, ensure};
@@ -6,14 +6,14 @@ use quote::ToTokens;
 use std::{collections::BTreeMap, rc::Rc};
 pub use syn::GenericArgument as Given;
 
-/// Of a number: constants that name each other end here.
+/// Maximum number of steps to evaluate a number: ends circular constants.
 const STEPS: usize = 1_000;
-/// Of types in types.
+/// Maximum nesting of types.
 const DEPTH: usize = 64;
-/// Of a type's name.
+/// Maximum length of a type's name.
 const LONGEST: usize = 2_000;
 
-/// Where a type is written, and what its parameters stand for there.
+/// Scope of a type, and its generic arguments there.
 pub struct Context {
     pub scope: Scope,
     pub arguments: BTreeMap<String, Argument>,
@@ -26,7 +26,7 @@ pub enum Argument {
 }
 
 impl Names<'_> {
-    /// What a type's parameters stand for.
+    /// Binds a type's parameters to arguments.
     pub fn bind(
         &self,
         generics: &syn::Generics,
@@ -63,14 +63,14 @@ impl Names<'_> {
     pub fn number_given(&self, argument: &Given, context: &Context) -> anyhow::Result<usize> {
         match argument {
             Given::Const(expression) => self.number(expression, context),
-            // A name alone may be a type's as well.
+            // A plain name may also be a type.
             Given::Type(syn::Type::Path(path)) => self
                 .number(&syn::Expr::Path(syn::ExprPath { attrs: Vec::new(), qself: None, path: path.path.clone() }), context),
             _ => bail!("`{}` is no number that is understood here", argument.to_token_stream()),
         }
     }
 
-    /// Of literals, constants and arithmetic.
+    /// Evaluates literals, constants and arithmetic.
     pub fn number(&self, expression: &syn::Expr, context: &Context) -> anyhow::Result<usize> {
         self.number_within(expression, context, &mut { STEPS })
     }
@@ -82,7 +82,7 @@ impl Names<'_> {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => number.base10_parse().with_context(told),
             syn::Expr::Paren(inner) => self.number_within(&inner.expr, context, steps),
             syn::Expr::Group(inner) => self.number_within(&inner.expr, context, steps),
-            // What a smaller type would cut off is not for here.
+            // Casts to smaller types, which may truncate, are not supported.
             syn::Expr::Cast(inner) if ["usize", "u32", "u64"].contains(&written(&inner.ty).as_str()) => {
                 let number = self.number_within(&inner.expr, context, steps)?;
                 u32::try_from(number).ok().with_context(told)?;
@@ -115,7 +115,7 @@ impl Names<'_> {
         }
     }
 
-    /// A type's name with what its parameters stand for: the same for the same struct, and another for another.
+    /// Name of a type with its arguments: equal for equal structs, and different for different ones.
     pub fn told(&self, kind: &syn::Type, context: &Rc<Context>) -> anyhow::Result<String> {
         self.told_within(kind, context, 0)
     }
@@ -152,7 +152,7 @@ impl Names<'_> {
                 let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
                 format!("{}::{}", scope.source.package, scope.path_of(&name))
             }
-            // A name alone may be a constant's.
+            // A plain name may be a constant.
             None => self.number_given(&Given::Type(kind.clone()), context)?.to_string(),
             _ => bail!("`{}` is no argument of a type that is understood here", written(kind)),
         };
@@ -160,7 +160,7 @@ impl Names<'_> {
         Ok(told)
     }
 
-    /// `<here::Part, 20>`
+    /// For instance `<here::Part, 20>`.
     pub fn told_arguments(&self, generics: &syn::Generics, bound: &Context) -> anyhow::Result<String> {
         self.told_arguments_within(generics, bound, 0)
     }
@@ -179,7 +179,7 @@ fn listed(name: &str, arguments: Vec<String>) -> String {
     if arguments.is_empty() { name.to_owned() } else { format!("{name}<{}>", arguments.join(", ")) }
 }
 
-/// What a path stands for, if it is a parameter.
+/// Argument of a path, if the path is a parameter.
 pub fn parameter(path: &syn::Path, context: &Context) -> anyhow::Result<Option<Argument>> {
     let first = path.segments.first().and_then(|first| context.arguments.get(&first.ident.to_string()));
     let (Some(argument), None) = (first, path.leading_colon) else { return Ok(None) };
@@ -196,7 +196,7 @@ pub fn parameter_name(parameter: &syn::GenericParam) -> Option<String> {
     }
 }
 
-/// What a path gives to the type it names.
+/// Generic arguments in a path.
 pub fn arguments(path: &syn::Path) -> Vec<Given> {
     match path.segments.last().map(|last| &last.arguments) {
         Some(syn::PathArguments::AngleBracketed(given)) => {
@@ -206,7 +206,7 @@ pub fn arguments(path: &syn::Path) -> Vec<Given> {
     }
 }
 
-/// As people write it.
+/// Type in usual Rust notation.
 pub fn written(kind: &syn::Type) -> String {
     let tokens = kind.to_token_stream().to_string();
     ["::", "<", ">", ",", "[", "]", "(", ")"].into_iter().fold(tokens, |text, mark| {

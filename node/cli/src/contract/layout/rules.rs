@@ -1,7 +1,7 @@
-//! How the SDK lays storage out: as Solidity does, in the words of its `StorageType` and of its macro `#[storage]`. Read in stylus-sdk 0.9.0 and
-//! 0.10.10, which agree.
+//! Storage layout rules of the SDK: those of Solidity, as defined by its `StorageType` and its macro
+//! `#[storage]`. Taken from stylus-sdk 0.9.0 and 0.10.10, which agree.
 
-/// Where a value begins: the slot, and bytes from the slot's low end, as Solidity's compiler tells it.
+/// Position of a value: slot, and offset in bytes from the slot's low end, as in Solidity's compiler output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     pub slot: usize,
@@ -11,14 +11,14 @@ pub struct Position {
 /// The two constants of `StorageType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes of a slot, at most 32.
+    /// Bytes in a slot, at most 32.
     pub slot_bytes: usize,
-    /// Whole slots; zero of what shares one, and of what fills one.
+    /// Number of whole slots; zero for types that share or fill one slot.
     pub required_slots: usize,
 }
 
 impl Size {
-    /// Where the trait's defaults are left.
+    /// Defaults of the trait.
     pub const SLOT: Self = Self { slot_bytes: 32, required_slots: 0 };
     /// `PhantomData`.
     pub const NOTHING: Self = Self { slot_bytes: 0, required_slots: 0 };
@@ -31,7 +31,7 @@ impl Size {
         Self { slot_bytes: 32, required_slots }
     }
 
-    /// So many as a module can count, whose numbers have 32 bits.
+    /// `None` if the number exceeds a module's 32-bit `usize`.
     pub fn counted(required_slots: usize) -> Option<Self> {
         u32::try_from(required_slots).is_ok().then_some(Self::slots(required_slots))
     }
@@ -41,8 +41,9 @@ impl Size {
     }
 }
 
-/// What `#[storage]` makes of a struct's fields: where each begins, and the slots of all. A field goes into the slot of the one before
-/// where there is room, from the low end up; what takes whole slots begins one, and nothing follows in its last.
+/// Computes the layout that `#[storage]` gives a struct: position of each field, and total number of slots. A
+/// field shares the slot of the previous one if there is room, from the low end up. A field with whole slots
+/// starts a new slot, and nothing shares its last one.
 pub fn place(fields: &[Size]) -> (Vec<Position>, usize) {
     let (mut slot, mut space) = (0, 32);
     let mut positions = Vec::with_capacity(fields.len());
@@ -58,18 +59,18 @@ pub fn place(fields: &[Size]) -> (Vec<Position>, usize) {
             space = 32;
         }
     }
-    // A struct of nothing has a slot too.
+    // An empty struct uses one slot too.
     (positions, if space != 32 || slot == 0 { slot + 1 } else { slot })
 }
 
-/// What `StorageArray` takes: as many elements in a slot as fit, or whole slots each.
+/// Size of `StorageArray`: as many elements per slot as fit, or whole slots per element.
 pub fn array(element: Size, length: usize) -> Option<Size> {
     let density = 32_usize.checked_div(element.slot_bytes)?;
     let reserved = length.checked_mul(element.required_slots)?;
     Size::counted(reserved.max(length.div_ceil(density)))
 }
 
-/// The SDK's storage types that have no arguments, and those whose arguments are numbers.
+/// Storage types of the SDK without arguments, or with numbers as arguments.
 pub fn value(name: &str, numbers: &[usize]) -> Option<(String, Size)> {
     let number = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok();
     let (label, bits) = match (name, numbers) {
@@ -91,7 +92,7 @@ pub fn value(name: &str, numbers: &[usize]) -> Option<(String, Size)> {
     (bits % 8 == 0 && (8..=256).contains(&bits)).then(|| (label, Size::value(bits / 8)))
 }
 
-/// A key of a mapping, and the bytes of its values; its numbers are those in its arguments.
+/// Key type of a mapping, with its size in bytes; `numbers` are its arguments.
 pub fn key(name: &str, numbers: &[usize]) -> Option<(String, usize)> {
     let number = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok().filter(|bits| *bits > 0 && *bits <= 256);
     Some(match (name, numbers) {
@@ -99,7 +100,7 @@ pub fn key(name: &str, numbers: &[usize]) -> Option<(String, usize)> {
         ("bool", []) => ("bool".into(), 1),
         ("String" | "str", []) => ("string".into(), 32),
         ("Bytes" | "Vec", []) => ("bytes".into(), 32),
-        // As a module has them.
+        // Width in a wasm32 module.
         ("usize", []) => ("uint32".into(), 4),
         ("isize", []) => ("int32".into(), 4),
         ("BlockNumber", []) => ("uint64".into(), 8),
@@ -118,7 +119,7 @@ pub fn key(name: &str, numbers: &[usize]) -> Option<(String, usize)> {
     })
 }
 
-/// Whether a name may be that of a key's type.
+/// True if a name may be a key type.
 pub fn is_key(name: &str) -> bool {
     matches!(name, "Uint" | "Signed" | "FixedBytes") || key(name, &[]).is_some()
 }
@@ -176,7 +177,7 @@ mod tests {
             assert_eq!(value(name, numbers), Some((label.into(), Size::value(bytes))), "{name}");
         }
         assert_eq!(value("StorageUnknown", &[]), None);
-        // No number has so many bits, and none ends within a byte.
+        // Too many bits, or not a multiple of eight.
         for (name, numbers) in [
             ("StorageUint", &[264, 5][..]),
             ("StorageUint", &[12, 1]),

@@ -1,31 +1,32 @@
-//! A layout as Solidity's compiler tells it (`storageLayout` in its standard JSON), which other tools read.
+//! Layout in the format of Solidity's compiler (`storageLayout` in its standard JSON), which other tools
+//! read.
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// All that a contract stores from slot zero on.
+/// Storage of a contract from slot zero on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     pub storage: Vec<Variable>,
-    /// By the names that variables and other types call them.
+    /// Keyed by the ids that variables and other types use.
     pub types: BTreeMap<String, Type>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Variable {
-    /// A number of its own: Solidity's is of its syntax tree.
+    /// Arbitrary unique number: in Solidity it refers to the syntax tree.
     #[serde(default)]
     pub ast_id: u64,
-    /// `src/lib.rs:Token`
+    /// For instance `src/lib.rs:Token`.
     #[serde(default)]
     pub contract: String,
     pub label: String,
-    /// Bytes from the low end of the slot.
+    /// Offset in bytes from the low end of the slot.
     pub offset: u64,
-    /// In decimal; of a struct's member from where the struct begins.
+    /// In decimal; for a struct's member relative to the start of the struct.
     pub slot: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -34,9 +35,9 @@ pub struct Variable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Type {
-    /// `inplace`, `mapping`, `dynamic_array` or `bytes`
+    /// `inplace`, `mapping`, `dynamic_array` or `bytes`.
     pub encoding: String,
-    /// As it is written in Solidity.
+    /// Type in Solidity notation.
     pub label: String,
     /// In decimal.
     pub number_of_bytes: String,
@@ -62,11 +63,11 @@ impl Type {
 }
 
 impl Layout {
-    /// Of a file: the bare object, or one with it under `storageLayout`, as compilers' artefacts have it.
+    /// Parses a file: the object itself, or one with it under `storageLayout`, as in compilers' artefacts.
     pub fn parse(json: &[u8]) -> anyhow::Result<Self> {
         let mut value: Value = serde_json::from_slice(json).context("it is not JSON")?;
         let mut value = value.get_mut("storageLayout").map(Value::take).unwrap_or(value);
-        // Solidity says null where nothing is stored.
+        // Solidity writes null if nothing is stored.
         if value.get("types").is_some_and(Value::is_null) {
             value["types"] = Value::Object(serde_json::Map::new());
         }
@@ -75,7 +76,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether every type that something names is there, and every number is one.
+    /// Checks that all referenced types exist and all numbers are valid.
     fn whole(&self) -> anyhow::Result<()> {
         let members = self.types.values().filter_map(|kind| kind.members.as_ref()).flatten();
         for variable in self.storage.iter().chain(members) {

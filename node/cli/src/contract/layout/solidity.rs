@@ -1,4 +1,4 @@
-//! `sol_storage!`: structs in the syntax of Solidity, as the SDK makes structs of Rust from them.
+//! `sol_storage!`: structs in Solidity syntax, converted to Rust structs like in the SDK.
 
 use anyhow::anyhow;
 use proc_macro2::TokenStream;
@@ -9,7 +9,7 @@ use syn::{
     parse_quote, parse_str, token,
 };
 
-/// The structs of a block, marked as the macro marks them.
+/// Structs of a block, marked as by the macro.
 pub fn structs(block: TokenStream, file: &Path) -> anyhow::Result<Vec<ItemStruct>> {
     let parse = |input: ParseStream<'_>| {
         let mut structs = Vec::new();
@@ -47,10 +47,10 @@ fn field(input: ParseStream<'_>) -> syn::Result<Field> {
     Ok(Field { attrs, vis, mutability, ident, colon_token, ty })
 }
 
-/// Of mappings and arrays in each other: a type is read again for each that it is in.
+/// Maximum nesting of mappings and arrays: an inner type is parsed again for each level.
 const DEPTH: usize = 32;
 
-/// `mapping(address => uint256[4])[]`, as a type of Rust.
+/// Parses a type like `mapping(address => uint256[4])[]` into a Rust type.
 fn declared(input: ParseStream<'_>, mut depth: usize) -> syn::Result<Type> {
     let path: syn::Path = input.parse()?;
     let mut kind = if path.is_ident("mapping") {
@@ -58,7 +58,7 @@ fn declared(input: ParseStream<'_>, mut depth: usize) -> syn::Result<Type> {
         let content;
         syn::parenthesized!(content in input);
         let key = key(&content.parse()?)?;
-        // Names of keys and values say nothing.
+        // Names of keys and values are ignored.
         if !content.peek(Token![=>]) {
             content.parse::<Ident>()?;
         }
@@ -117,7 +117,7 @@ fn key(path: &syn::Path) -> syn::Result<Type> {
         Some((_, bytes)) => format!("FixedBytes<{bytes}>"),
         None => match name.as_str() {
             "address" => "Address".into(),
-            // The SDK takes a number for it, with which the same is hashed.
+            // The SDK uses a number for it, which has the same hash.
             "bool" => return Ok(parse_quote!(bool)),
             "int" => "I256".into(),
             "uint" => "U256".into(),
@@ -133,7 +133,7 @@ fn named(path: &syn::Path) -> Type {
     Type::Path(syn::TypePath { qself: None, path: path.clone() })
 }
 
-/// `uint24` as its kind and number.
+/// Splits `uint24` into kind and number.
 fn sized(name: &str) -> Option<(&str, usize)> {
     ["uint", "int", "bytes"].into_iter().find_map(|kind| Some((kind, name.strip_prefix(kind)?.parse().ok()?)))
 }

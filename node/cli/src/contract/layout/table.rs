@@ -1,14 +1,15 @@
-//! A layout for people.
+//! Layout as a table for people.
 
 use super::solc::{Layout, Variable};
 use std::collections::BTreeSet;
 
 const HEAD: [&str; 5] = ["slot", "offset", "bytes", "type", "name"];
 
-/// Structs in structs make a table long; further ones are a row each, and told apart.
+/// Nested structs make a table long; beyond this, each struct gets one row and a separate table.
 const LONG: usize = 1_000;
 
-/// A table of the contract's fields, those of structs in it by their own names; then one for each struct that a mapping or an array holds.
+/// Table of the contract's fields, including those of nested structs; then one table per struct in mappings
+/// or arrays.
 pub fn table(layout: &Layout) -> String {
     let mut apart = Vec::new();
     let mut tables = vec![aligned(&layout.rows(&layout.storage, &mut apart))];
@@ -34,7 +35,7 @@ impl Layout {
         rows
     }
 
-    /// A field's, or its members'. Types whose values lie elsewhere or side by side are told `apart`.
+    /// Row of a field, or rows of its members. Types with values elsewhere are added to `apart`.
     fn row(&self, one: &Variable, path: &str, from: u64, rows: &mut Vec<[String; 5]>, apart: &mut Vec<String>) {
         let Some(kind) = self.types.get(&one.kind) else { return };
         let slot = one.slot.parse::<u64>().unwrap_or_default().saturating_add(from);

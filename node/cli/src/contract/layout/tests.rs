@@ -1,4 +1,4 @@
-//! Sources as people write them, in a folder of their own, and what `cargo metadata` would say of it.
+//! Realistic sources in a temporary folder, with a matching `cargo metadata` output.
 
 use super::{
     compare::{Comparison, Kind, compare},
@@ -9,7 +9,7 @@ use super::{
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// A crate called `here` that uses the SDK, of these files; `other` beside it, when a file lies there.
+/// Crate called `here` that uses the SDK, with these files; and the crate `other`, if a file is in it.
 fn try_files(files: &[(&str, &str)], root: Option<&str>) -> anyhow::Result<Layout> {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
@@ -49,14 +49,14 @@ fn refused(source: &str) -> String {
     format!("{:#}", try_files(&[("src/lib.rs", source)], None).unwrap_err())
 }
 
-/// A contract with these fields.
+/// Contract with these fields.
 fn fields(fields: &str) -> Layout {
     laid(&format!(
         "sol_storage! {{ #[entrypoint] pub struct Contract {{ {fields} }} struct Pair {{ uint128 one; uint128 other; address who; }} }}"
     ))
 }
 
-/// `slot+offset type name` of each.
+/// `slot+offset type name` of each field.
 fn told(layout: &Layout) -> Vec<String> {
     let rows = table(layout);
     let rows = rows.lines().filter(|row| !row.starts_with("slot") && !row.is_empty());
@@ -165,7 +165,7 @@ fn types_are_followed_through_files_crates_names_and_parameters() {
     );
 }
 
-/// A crate of macros has no types, and its source is no library's.
+/// A macro crate has no types, and its source is not a library's.
 #[test]
 fn crates_of_macros_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -189,7 +189,7 @@ fn what_cfg_leaves_out_of_a_module_is_not_there() {
          #[cfg_attr(docsrs, doc(cfg(all())))] #[cfg_attr(test, path = \"no_file.rs\")] mod inner {}",
     );
     assert_eq!(told(&layout), ["0+0 uint8 part.here"]);
-    // A file may say it of itself.
+    // A file may exclude itself.
     let layout = try_files(
         &[
             (
@@ -270,7 +270,7 @@ fn the_storage_is_the_entrypoint_or_what_is_top_level_or_what_one_says() {
     assert!(both.contains("each of B, A: --root"), "{both}");
 }
 
-/// Each names the field, its place and the type.
+/// Each error names the field, its position and the type.
 #[test]
 fn what_cannot_be_known_is_an_error() {
     let of = |field: &str, rest: &str| {
@@ -355,7 +355,7 @@ fn what_cannot_be_known_is_an_error() {
     assert!(error.to_string().contains("stylus-sdk 0.11.0"), "{error}");
 }
 
-/// Types, constants and structs of one name in several places, given to one type.
+/// Types, constants and structs with the same name in several modules, passed to one generic type.
 #[test]
 fn what_has_the_same_name_elsewhere_is_something_else() {
     let layout = try_files(
@@ -403,7 +403,7 @@ fn what_has_the_same_name_elsewhere_is_something_else() {
     );
 }
 
-/// Nested and doubled as nobody writes: an answer or an error, and neither a crash nor an hour.
+/// Extreme nesting and repetition: the result is a layout or an error, never a crash or an endless run.
 #[test]
 fn sources_that_mean_harm_are_answered() {
     let contract = "sol_storage! { #[entrypoint] struct C { uint8 a; } }";
@@ -457,7 +457,7 @@ fn sources_that_mean_harm_are_answered() {
     let globs = chain("mod m0 {}", &|at| format!("mod m{at} {{ pub use super::m{0}::*; pub use super::m{0}::*; }}", at - 1));
     assert!(refused(&format!("{globs}{entry} m60::X }}")).contains("imported in too many ways"));
 
-    // A layout that somebody made: a list of types that goes on, against one that holds itself.
+    // Malicious layout: an endless list of types against a recursive one.
     let here = laid("sol_storage! { #[entrypoint] struct C { Node a; } struct Node { mapping(uint256 => Node) x; } }");
     let mut long = serde_json::to_value(&here).unwrap();
     let (node, map) = ("t_struct(here::Node)_storage", "t_mapping(t_uint256,t_struct(here::Node)_storage)");
@@ -488,7 +488,7 @@ fn it_is_what_solidity_s_compiler_says() {
     );
     assert_eq!(json["types"]["t_array(t_string_storage)dyn_storage"]["base"], "t_string_storage");
     assert_eq!(Layout::parse(&serde_json::to_vec(&json!({"storageLayout": json})).unwrap()).unwrap(), layout);
-    // What the compiler made of the same in Solidity, but for the numbers of its tree.
+    // Output of the compiler for the same contract in Solidity, except for the numbers of its syntax tree.
     let solc = br#"{"storage":[{"astId":10,"contract":"a.sol:A","label":"owner","offset":0,"slot":"0","type":"t_contract(I)3"},
         {"astId":15,"contract":"a.sol:A","label":"pairs","offset":0,"slot":"1","type":"t_mapping(t_address,t_struct(Pair)9_storage)"},
         {"astId":18,"contract":"a.sol:A","label":"names","offset":0,"slot":"2","type":"t_array(t_string_storage)dyn_storage"}],
@@ -532,7 +532,7 @@ fn what_is_new_may_lie_where_nothing_lay() {
             "mapping(bool => S[]) a; } struct S { mapping(bool => T) t; } struct T { bool x; uint256 y;",
             "a[…][…].t[…].y",
         ),
-        // One struct in several places is told once.
+        // A struct used in several places is reported once.
         ("S s; S t; } struct S { bool x;", "S s; S t; } struct S { bool x; bool y;", "s.y"),
         ("S[] a; } struct S { bool x; uint256[3] __gap;", "S[] a; } struct S { bool x; uint256 y; uint256[2] __gap;", "a[…].y"),
         ("S[] a; } struct S { bool x;", "S[] a; } struct S { bool x; bool y;", "a[…].y"),
@@ -581,7 +581,7 @@ fn what_an_old_version_stored_has_to_be_found_again() {
             "mapping(bool => S[]) s; } struct S { bool x; uint256 y; uint256[3] __gap;",
             &[(Resized, "s")],
         ),
-        // Fields of one struct are told of once.
+        // Fields of one struct are reported once.
         ("S s; S t; } struct S { uint256 x;", "S s; S t; } struct S { int256 x;", &[(Retyped, "s.x")]),
         ("S s; S t; } struct S { uint256 x;", "S u; S t; } struct S { int256 x;", &[(Replaced, "s")]),
         (
@@ -605,7 +605,7 @@ fn another_name_in_the_same_place_is_told() {
     let found = changes("uint256 a; Pair p;", "uint256 b; Pair p;");
     assert!(found.clashes.is_empty(), "{found:?}");
     assert_eq!(found.renamed[0].to_string(), "a at slot 0 is called b now");
-    // Names that change places are no new names.
+    // Swapped names are not renames.
     let found = changes("uint256 a; uint256 b;", "uint256 c; uint256 a;");
     assert_eq!(found.clashes.iter().map(|clash| clash.kind).collect::<Vec<_>>(), [Kind::Inserted, Kind::Moved, Kind::Removed]);
 }

@@ -1,4 +1,4 @@
-//! From a struct's source to where its fields lie.
+//! From a struct's source to the positions of its fields.
 
 use super::{
     names::{Named, Names, Scope},
@@ -11,29 +11,29 @@ use anyhow::{Context as _, bail, ensure};
 use quote::ToTokens;
 use std::{collections::BTreeMap, rc::Rc};
 
-/// Deeper than any type is written; aliases of aliases and generic types that hold themselves end here.
+/// Deeper than real types: ends recursive aliases and generic types.
 const DEPTH: usize = 32;
 
-/// Puts a layout together.
+/// Builds a layout.
 pub struct Builder<'a> {
     names: Names<'a>,
-    /// `src/lib.rs:Token`
+    /// For instance `src/lib.rs:Token`.
     contract: String,
     types: BTreeMap<String, Type>,
-    /// Which struct is behind a name, and its size once that is known: a struct may hold itself in a mapping.
+    /// Struct of each type id, with its size once known: a struct may contain itself in a mapping.
     structs: BTreeMap<String, (Rc<Struct>, Option<Size>)>,
     variables: u64,
     depth: usize,
 }
 
-/// A storage type by its name among the types.
+/// Storage type with its id.
 struct Placed {
     id: String,
-    /// Unknown while the struct is being laid out.
+    /// Unknown while the layout of the struct is being computed.
     size: Option<Size>,
 }
 
-/// The layout of a struct that is a contract's storage.
+/// Layout of a contract's storage struct.
 pub fn layout(packages: &Packages, scope: &Scope, root: &Rc<Struct>) -> anyhow::Result<Layout> {
     let contract = format!("{}:{}", root.place.file.display(), root.name);
     let (types, structs) = Default::default();
@@ -46,7 +46,7 @@ pub fn layout(packages: &Packages, scope: &Scope, root: &Rc<Struct>) -> anyhow::
 }
 
 impl Builder<'_> {
-    /// A struct's fields in their places, and how many slots all take.
+    /// Fields of a struct with their positions, and the total number of slots.
     fn members(&mut self, of: &Struct, context: &Rc<Context>) -> anyhow::Result<(Vec<Variable>, usize)> {
         let mut kinds = Vec::with_capacity(of.fields.len());
         for field in &of.fields {
@@ -61,7 +61,7 @@ impl Builder<'_> {
         let (positions, slots) = rules::place(&kinds.iter().map(|(_, size)| *size).collect::<Vec<_>>());
         let mut members = Vec::with_capacity(kinds.len());
         for ((field, (kind, size)), position) in of.fields.iter().zip(kinds).zip(positions) {
-            // `PhantomData` is nowhere.
+            // `PhantomData` has no position.
             if size != Size::NOTHING {
                 self.variables += 1;
                 let (contract, label) = (self.contract.clone(), field.name.clone());
@@ -111,7 +111,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A type of the SDK.
+    /// Type of the SDK.
     fn library(&mut self, way: &[String], given: &[Given], context: &Rc<Context>) -> anyhow::Result<Placed> {
         let (first, name) = (way.first().map_or("", String::as_str), way.last().map_or("", String::as_str));
         if name == "PhantomData" {
@@ -166,7 +166,7 @@ impl Builder<'_> {
         Ok(self.add(&id, Size::SLOT, Some(kind)))
     }
 
-    /// What a mapping is asked by. It takes no room, so one that is unknown is a name and no more.
+    /// Key type of a mapping. Keys take no space, so an unknown type is only a name.
     fn key(&mut self, kind: &syn::Type, context: &Rc<Context>) -> anyhow::Result<String> {
         let known = |this: &mut Self, label: &str, bytes| {
             let (id, encoding) = match label {
@@ -225,7 +225,7 @@ impl Builder<'_> {
             return Ok(Placed { id, size: *size });
         }
         self.structs.insert(id.clone(), (found.clone(), None));
-        // Its name stands for it in what it holds.
+        // Its id stands for it in recursive references.
         self.types.insert(id.clone(), Type::inplace(&label, 0));
         let (members, slots) = self.members(found, &Rc::new(bound))?;
         let size = Size::counted(slots).with_context(|| format!("{told} has more slots than a module can count"))?;
@@ -234,7 +234,8 @@ impl Builder<'_> {
         Ok(Placed { id, size: Some(size) })
     }
 
-    /// A type with an `impl StorageType` of its own: its size is what that says, and what is inside only its author knows.
+    /// Type with a hand-written `impl StorageType`: its size is the one declared there, and its content is
+    /// unknown.
     fn made_by_hand(&mut self, scope: &Scope, found: &Rc<Struct>, bound: &Context) -> anyhow::Result<Placed> {
         let told = format!("{}::{}", scope.source.package, scope.path_of(&found.name));
         let mut implementations = Vec::new();
@@ -251,7 +252,7 @@ impl Builder<'_> {
             Some(_) => bail!("{}: {told} has several impl StorageType, for different arguments", found.place),
             None => bail!("{}: {told} is neither #[storage] nor has an impl StorageType in its crate", found.place),
         };
-        // What the implementation calls the parameters.
+        // Names of the parameters in the implementation.
         let names = found.generics.params.iter().filter_map(parameter_name);
         let values = names.filter_map(|name| bound.arguments.get(&name));
         let called = arguments(&implementation.of);
@@ -277,7 +278,7 @@ impl Builder<'_> {
         Ok(self.add(&format!("t_userDefinedValueType({told})"), size, Some(Type::inplace(told, size.bytes()))))
     }
 
-    /// What this chain's library stores as Solidity would, and says so.
+    /// Types of this chain's library that are stored as in Solidity and declare so.
     fn of_this_chain(&mut self, name: &str) -> anyhow::Result<Option<Placed>> {
         let number = self.add("t_uint256", Size::value(32), Some(Type::inplace("uint256", 32)));
         Ok(match name {

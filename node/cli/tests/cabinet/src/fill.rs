@@ -1,4 +1,4 @@
-//! Every bit that a field has.
+//! Sets every bit of a field.
 
 use crate::kinds::{Five, Wide};
 use alloy_primitives::{Address, FixedBytes, Signed, Uint, B256, U256};
@@ -10,7 +10,7 @@ pub trait Fill {
     fn fill(&mut self);
 }
 
-/// An element of a list, which grows until it has it.
+/// Element of a list, which grows until it has this index.
 pub fn reach<S: StorageType>(list: &mut StorageVec<S>, at: U256) -> Option<StorageGuardMut<'_, S>> {
     while U256::from(list.len()) <= at {
         list.grow();
@@ -69,7 +69,7 @@ impl Fill for StorageBlockHash {
     }
 }
 
-/// More than a slot.
+/// Longer than a slot.
 impl Fill for StorageString {
     fn fill(&mut self) {
         self.set_str("x".repeat(33));

@@ -1,4 +1,4 @@
-//! Types of one's own: by the SDK's macro in the syntax of Rust, with parameters, and by hand.
+//! User-defined types: with the SDK's macro in Rust syntax, with parameters, and by hand.
 
 use alloy_primitives::{Address, B256, U256};
 use core::marker::PhantomData;
@@ -53,7 +53,7 @@ impl StorageType for Five {
     const SLOT_BYTES: usize = 5;
 
     unsafe fn new(slot: U256, offset: u8, host: VM) -> Self {
-        // SAFETY: the number is all there is.
+        // SAFETY: the number is its only content.
         Self { number: unsafe { StorageUint::new(slot, offset, host) } }
     }
 
@@ -75,7 +75,7 @@ pub struct Wide {
 impl Wide {
     pub fn set(&mut self, word: B256) {
         for at in [self.slot, self.slot + U256::ONE] {
-            // SAFETY: the two slots are its own.
+            // SAFETY: both slots belong to it.
             unsafe { StorageB256::new(at, 0, self.host.clone()) }.set(word);
         }
     }

@@ -1,5 +1,5 @@
-//! A field of every kind, each of which can be filled: what `corniche contract layout` says of this source is held against what this module
-//! does to a state, in `tests/contract_layout.rs`.
+//! Contract with a field of every kind, each of which can be filled. `tests/contract_layout.rs` compares the
+//! output of `corniche contract layout` with the effects of this module on a state.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -17,7 +17,7 @@ use stylus_sdk::prelude::*;
 sol_storage! {
     #[entrypoint]
     pub struct Cabinet {
-        // 25 bytes, and eight that do not fit behind them.
+        // 25 bytes, then eight that do not fit behind them.
         bool flag;
         uint8 small;
         uint24 odd;
@@ -27,7 +27,7 @@ sol_storage! {
         bytes4 tag;
         uint160 wide;
         uint256 whole;
-        // A slot to its last byte, and one more.
+        // Exactly a full slot, and one more byte.
         int128 half;
         uint120 most;
         uint8 last;
@@ -87,7 +87,7 @@ sol_storage! {
     }
 }
 
-/// Fields by their paths, each with what fills it, given what stands between the brackets.
+/// Fields by path, with the code that fills them, given the indices and keys in brackets.
 macro_rules! drawers {
     (|$cabinet:ident, $at:ident| $($path:literal => $fill:expr,)*) => {
         const PATHS: &[&str] = &[$($path),*];
@@ -177,12 +177,12 @@ fn account(number: U256) -> Address {
 
 #[public]
 impl Cabinet {
-    /// All fields that there are.
+    /// All fields.
     pub fn paths(&self) -> Vec<String> {
         PATHS.iter().map(|path| String::from(*path)).collect()
     }
 
-    /// Fills one with ones. `at` is what stands between the brackets: numbers of elements, keys.
+    /// Fills one field with ones. `at` has the indices and keys in brackets.
     pub fn fill(&mut self, path: String, at: Vec<U256>) -> Result<(), Vec<u8>> {
         pull(self, &path, &at).ok_or_else(|| path.into_bytes())
     }

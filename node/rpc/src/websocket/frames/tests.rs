@@ -6,7 +6,7 @@ use tokio::io::DuplexStream;
 
 const MOST: usize = 100_000;
 
-/// A server's end with so much memory for messages, and the client's.
+/// Server end with `memory` bytes for messages, and client end.
 fn pair(memory: usize, pipe: usize) -> (Frames<DuplexStream>, DuplexStream) {
     let kind = Kind { reason: Reason::ServerBusy, units: "bytes", largest: memory };
     let budget = Budget::new(kind, memory, true);
@@ -25,7 +25,8 @@ fn frame(first: u8, mask: [u8; 4], payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What the server reads from these bytes when it asks anew whenever there is nothing to read.
+/// Messages that the server reads from these bytes. The read is cancelled and repeated whenever no data is
+/// available.
 async fn read(memory: usize, pipe: usize, bytes: &[u8]) -> (Vec<Incoming>, Result<(), Fault>) {
     let (mut frames, mut client) = pair(memory, pipe);
     let mut read = Vec::new();
@@ -40,7 +41,7 @@ async fn read(memory: usize, pipe: usize, bytes: &[u8]) -> (Vec<Incoming>, Resul
             }
         }
     };
-    // Who finds a fault reads no further, and leaves the client with a write that fails.
+    // After a fault the server reads no further; the client's write then fails.
     let ended = tokio::select! {
         ended = reading => ended,
         Err(_) = writing => Ok(()),
@@ -119,7 +120,7 @@ async fn what_is_no_frame_ends_the_connection() {
         let fault = format!("{:?}", ended.unwrap_err());
         assert!(fault.starts_with(expected) && read.is_empty(), "{fault}, not {expected}: {read:?}");
     }
-    // A character may lie in two frames, and a connection may end anywhere.
+    // A character may be split over two frames, and the connection may end anywhere.
     let halves = [frame(TEXT, mask, &[0xc3]), frame(LAST | CONTINUATION, mask, &[0xa4])].concat();
     let (read_whole, _) = read(MOST, 1 << 20, &halves).await;
     assert_eq!(message(&read_whole[0]), Some("ä".as_bytes()));
@@ -129,7 +130,7 @@ async fn what_is_no_frame_ends_the_connection() {
     }
 }
 
-/// What a page gives to `close`, it hears again.
+/// The code and reason that a page passes to `close` are returned to it.
 #[tokio::test]
 async fn a_close_brings_its_code() {
     let codes: [(&[u8], Option<u16>); 4] =
@@ -140,7 +141,7 @@ async fn a_close_brings_its_code() {
     }
 }
 
-/// A client that fetches something long over a slow line cannot send meanwhile, and is not slow.
+/// A client that downloads a large response cannot send meanwhile; that time must not count as slow sending.
 #[tokio::test]
 async fn a_message_takes_no_longer_because_nobody_reads_it() {
     let (mut frames, mut client) = pair(MOST, 1 << 20);
