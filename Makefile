@@ -1,4 +1,4 @@
-# Corniche: `make testnet` and `make test` are all a newcomer needs; `make` alone lists the rest.
+# Corniche. Start with `make testnet` and `make test`; `make` lists all targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -7,9 +7,9 @@ SHELL := /bin/bash
 CARGO ?= cargo
 WASM_TARGET := wasm32-unknown-unknown
 
-# Everything that is built lies here; the environment may move it out of the checkout.
+# All build output goes here. The environment can move it out of the checkout.
 TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(abspath $(CARGO_TARGET_DIR)),$(CURDIR)/target)
-# Contracts are a workspace of their own, with their own versions of shared dependencies.
+# Contracts are a separate workspace with other versions of shared dependencies.
 CONTRACTS_TARGET_DIR := $(TARGET_DIR)/contracts
 CONTRACTS_WASM_DIR := $(CONTRACTS_TARGET_DIR)/$(WASM_TARGET)/release
 CORNICHE_BIN := $(TARGET_DIR)/debug/corniche
@@ -18,7 +18,7 @@ TESTNET_DIR ?= .testnet
 export CORNICHE_BIN CONTRACTS_WASM_DIR
 
 .PHONY: help
-help: ## This list
+help: ## List the targets
 	@echo "usage: make <target>"
 	@echo
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ help: ## This list
 testnet: build ## Build, then start four validators on this machine; ARGS="--engine autobahn"
 	$(CORNICHE_BIN) testnet up --dir $(TESTNET_DIR) $(ARGS)
 
-testnet-down: build ## Stop them
+testnet-down: build ## Stop the validators
 	$(CORNICHE_BIN) testnet down --dir $(TESTNET_DIR)
 
 .PHONY: build
@@ -43,15 +43,15 @@ build: tools ## Build the node: one binary, `corniche`
 contracts: tools ## Build the contracts to WebAssembly
 	$(CARGO) build --locked --release --target $(WASM_TARGET) --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR)
 
-generations: tools ## Those of older SDKs, contracts/generations, which only the tests deploy
+generations: tools ## Build contracts of older SDKs (contracts/generations), for tests
 	for generation in contracts/generations/*/Cargo.toml; do \
 		$(CARGO) build --locked --release --target $(WASM_TARGET) --manifest-path $$generation --target-dir $(CONTRACTS_TARGET_DIR) || exit 1; \
 	done
 
-##### everything that must pass
+##### checks and tests
 
 .PHONY: test
-test: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e hostile-smoke clients explorer ## Run everything that must pass
+test: tools node-tools postgres fmt-check contracts lint check-deps test-rust test-contracts engines-wasm e2e hostile-smoke clients explorer ## Run all checks and tests
 	@echo "all passed" >&2
 
 .PHONY: fmt fmt-check
@@ -60,95 +60,95 @@ fmt: ## Format the code
 	$(CARGO) fmt --all --manifest-path contracts/Cargo.toml
 	for generation in contracts/generations/*/Cargo.toml; do $(CARGO) fmt --all --manifest-path $$generation || exit 1; done
 
-fmt-check: tools ## Is the code formatted?
+fmt-check: tools ## Check the formatting
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --all --manifest-path contracts/Cargo.toml --check
 	for generation in contracts/generations/*/Cargo.toml; do $(CARGO) fmt --all --manifest-path $$generation --check || exit 1; done
 
 .PHONY: lint
-lint: tools ## Clippy with the lint table, warnings are errors
+lint: tools ## Run clippy with the lint table; warnings are errors
 	$(CARGO) clippy --locked --workspace -- -D warnings
-	# Tests may unwrap, and so may their helpers, which clippy's own exception does not reach.
+	# Tests may unwrap, and so may their helpers, which clippy's own exception does not cover.
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings -A clippy::unwrap_used
 	$(CARGO) clippy --locked --workspace --all-targets --manifest-path contracts/Cargo.toml --target-dir $(CONTRACTS_TARGET_DIR) -- -D warnings
 
 .PHONY: check-deps
-check-deps: tools ## Who may import whom: manifests against the table of layers
-	# Of the whole workspace, as everything else: one package alone has other features, and all would be compiled for them once more.
+check-deps: tools ## Check dependencies between crates against the table of layers
+	# Tests the whole workspace, because a single package has other features, and all crates would be compiled again for them.
 	$(CARGO) test --locked --workspace --test dependency_rules
-	# A workspace of its own names our crates too, and nothing else here builds it: its lock file would go stale unseen.
+	# This separate workspace depends on our crates, and no other target builds it. Otherwise its lock file would become outdated.
 	$(CARGO) update --quiet --workspace --locked --manifest-path node/cli/compare/Cargo.toml
 
 .PHONY: test-rust
-test-rust: tools postgres contracts generations ## Unit, scenario and property tests
+test-rust: tools postgres contracts generations ## Run unit, scenario and property tests
 	$(CARGO) test --locked --workspace
 
 .PHONY: test-contracts
-test-contracts: tools ## The contracts' own tests: natively, and their WebAssembly in the node's virtual machine
-	# By the environment, as tests build modules on their own.
+test-contracts: tools ## Test the contracts: natively, and their WebAssembly in the node's virtual machine
+	# Set in the environment, because tests build modules themselves.
 	CARGO_TARGET_DIR=$(CONTRACTS_TARGET_DIR) $(CARGO) test --locked --workspace --manifest-path contracts/Cargo.toml
 
-# The engines decide without touching the world, so they also build where there is none. The cfg says so to the one crate
-# that would otherwise look for an operating system's randomness.
+# The engines need no operating system, so they also build without one. The cfg tells this to the one crate
+# that would otherwise use an operating system's randomness.
 .PHONY: engines-wasm
 engines-wasm: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported"
-engines-wasm: tools ## The ordering engines build for wasm32
+engines-wasm: tools ## Build the ordering engines for wasm32
 	$(CARGO) build --locked --target $(WASM_TARGET) -p corniche-engine -p corniche-mahi-mahi -p corniche-autobahn --no-default-features
 
 .PHONY: e2e
-e2e: build contracts node-tools postgres ## Real processes, driven with a wallet library and with the Rust client's examples
-	# As the tests of the whole workspace build them, so that they are there already.
+e2e: build contracts node-tools postgres ## Test real processes with a wallet library and the Rust client's examples
+	# With the workspace's features, so that the builds of the tests are reused.
 	$(CARGO) build --locked --workspace --example transfer --example deploy --example verify
 	cd testnet/e2e && npm ci --no-audit --no-fund && npm test
 
-# What the package for browsers checks with: one module without imports, whose bytes do not depend on where it is built.
+# The verifier in the package for browsers: one module without imports, with reproducible bytes.
 .PHONY: verifier
 verifier: export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS = --cfg getrandom_backend="unsupported" \
 	--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/corniche
-verifier: tools wasm-c ## Build what checks finality in browsers: sdk/js/viem/verifier.wasm
+verifier: tools wasm-c ## Build the verifier for browsers: sdk/js/viem/verifier.wasm
 	$(CARGO) rustc --locked -p corniche-verifier --lib --crate-type cdylib --target $(WASM_TARGET) --profile verifier
 	cp $(TARGET_DIR)/$(WASM_TARGET)/verifier/corniche_verifier.wasm sdk/js/viem/verifier.wasm
 	@echo "sdk/js/viem/verifier.wasm: $$(wc -c < sdk/js/viem/verifier.wasm) bytes, $$(gzip -9c sdk/js/viem/verifier.wasm | wc -c) with gzip" >&2
 
 .PHONY: clients
-clients: build contracts node-tools verifier ## Whether the clients people use work with a node: viem, ethers, hardhat, cast, a page in Chromium
+clients: build contracts node-tools verifier ## Test compatibility with viem, ethers, hardhat, cast and a page in Chromium
 	cd testnet/e2e && npm ci --no-audit --no-fund
 	cd sdk/js && npm ci --no-audit --no-fund && npm test
 
 .PHONY: explorer
-explorer: build contracts node-tools ## The explorer in Chromium, over a live network
+explorer: build contracts node-tools ## Test the explorer in Chromium, on a live network
 	cd testnet/e2e && npm ci --no-audit --no-fund
 	cd web/browser && npm ci --no-audit --no-fund && npm test
 
-##### beyond `make test`
+##### benchmarks, attacks, long tests
 
 .PHONY: bench bench-core hostile hostile-smoke fuzz soak thesis compare licences
-bench: build contracts ## Execution of blocks; then transfers per second and latency on one and on four validators
+bench: build contracts ## Measure block execution, then throughput and latency with one and with four validators
 	$(CORNICHE_BIN) bench exec $(ARGS)
 	testnet/bench.sh
 
-bench-core: tools ## What ordering itself costs, every engine in one table; ARGS="steady autobahn 10"
+bench-core: tools ## Measure the cost of ordering, all engines in one table; ARGS="steady autobahn 10"
 	$(CARGO) bench --locked -p corniche-core-bench -- $(ARGS)
 
-hostile: build ## Attack four real processes under load and judge p99, memory, recovery; ARGS="--validators 7", ARGS="--list"
+hostile: build ## Attack four real processes under load and check p99, memory, recovery; ARGS="--validators 7", ARGS="--list"
 	$(CARGO) run --locked -p corniche-hostile -- $(ARGS)
 
-# Built with the whole workspace, as the tests are, so that it is there already.
-hostile-smoke: build ## A few messages of each attack, then a transfer; nothing is timed
+# Built with the workspace's features, so that the builds of the tests are reused.
+hostile-smoke: build ## Send a few messages of each attack, then a transfer; without time limits
 	$(CARGO) build --locked --workspace --bin corniche-hostile
 	$(TARGET_DIR)/debug/corniche-hostile --smoke $(ARGS)
 
-# A directory of its own: libFuzzer's instrumentation is in every crate.
+# A separate target directory, because libFuzzer's instrumentation is in every crate.
 FUZZ_DIR := testnet/fuzz/libfuzzer
 FUZZ_TARGETS ?= $(patsubst %.rs,%,$(notdir $(wildcard $(FUZZ_DIR)/fuzz_targets/*.rs)))
-fuzz: tools ## Each fuzz target for SECONDS (60) under libFuzzer; FUZZ_TARGETS="module genesis" (needs a nightly compiler and cargo-fuzz)
+fuzz: tools ## Run each fuzz target for SECONDS (60) under libFuzzer; FUZZ_TARGETS="module genesis" (needs a nightly compiler and cargo-fuzz)
 	$(CARGO) run --locked -p corniche-fuzz --example seeds -- $(TARGET_DIR)/fuzz/corpus
 	cd $(FUZZ_DIR) && for target in $(FUZZ_TARGETS); do \
 		CARGO_TARGET_DIR=$(TARGET_DIR)/fuzz $(CARGO) +nightly fuzz run --fuzz-dir . --dev --sanitizer none $$target $(TARGET_DIR)/fuzz/corpus/$$target -- \
 			-max_total_time=$(or $(SECONDS),60) -max_len=65536 -timeout=20 -rss_limit_mb=4096 || exit 1; \
 	done
 
-soak: build contracts generations node-tools postgres ## The long runs: property cases, schedules, crashes and half an hour under load
+soak: build contracts generations node-tools postgres ## Run the long tests: property cases, schedules, crashes and half an hour under load
 	PROPTEST_CASES=$${PROPTEST_CASES:-20000} $(CARGO) test --locked --workspace
 	CORNICHE_SEED=$${CORNICHE_SEED:-$$(date +%s)} CORNICHE_MODULES=$${CORNICHE_MODULES:-3000} \
 		$(CARGO) test --locked -p corniche-vm --test backends nowhere -- --nocapture
@@ -178,17 +178,17 @@ soak: build contracts generations node-tools postgres ## The long runs: property
 		nice $(CARGO) run --locked --release -p corniche-web --example transfers -- $$database $${CORNICHE_TRANSFERS:-10000000} || missed="$$missed $$database"; \
 	done; test -z "$$missed" || { echo "missed the bar:$$missed" >&2; exit 1; }
 
-thesis: tools ## The tables of docs/performance.md beside the thesis' figures; ARGS="quick", ARGS="defaults"
+thesis: tools ## Compare the tables of docs/performance.md with the thesis' figures; ARGS="quick", ARGS="defaults"
 	$(CARGO) run --locked -p corniche-simulator --example thesis -- $(ARGS)
 
-compare: tools ## The engines beside each other and beside Autobahn's paper, for docs/performance.md; ARGS="quick", ARGS="engines"
+compare: tools ## Compare the engines with each other and with Autobahn's paper, for docs/performance.md; ARGS="quick", ARGS="engines"
 	$(CARGO) run --locked -p corniche-simulator --example compare -- $(ARGS)
 
-licences: tools ## Licences and sources of dependencies (needs cargo-deny)
+licences: tools ## Check licences and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --log-level error check licenses bans sources
 	$(CARGO) deny --log-level error --manifest-path contracts/Cargo.toml --config $(CURDIR)/deny.toml check licenses bans sources
 
-##### what has to be on the machine
+##### required tools
 
 .PHONY: tools
 tools:

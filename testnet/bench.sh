@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The figures of docs/performance.md, one line of JSON or text each. With arguments only those: dev, 1, 4, idle, busy; and
-# steady, which is long (MINUTES) and fails when memory grows; and profile: processor time per transfer of four validators, by
+# Prints the figures of docs/performance.md, as one line of JSON or text each. Arguments select some: dev, 1, 4, idle, busy; also
+# steady, which is long (MINUTES) and fails if memory grows; and profile: processor time per transfer of four validators, by
 # thread, and of the load generator.
 #
 # Environment: CORNICHE_BIN, ENGINE (the ordering engine: mahi-mahi, the default, or autobahn), COUNT (transfers per run), RATE
 # (paced run, transfers per second), IDLE_SECONDS, BUSY_RATE, MINUTES and STEADY_RATE; LOAD: further options of the load generator
-# in 4 and profile, such as "--batch 16".
+# in 4 and profile, for instance "--batch 16".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,13 +31,13 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# up VALIDATORS: starts a network, leaves its description in $network.
+# up VALIDATORS: starts a network and stores its description in $network.
 up() { network=$("$bin" testnet up --validators "$1" --engine "$engine" --dir "$directory/$1" --base-port 0 --no-explorer --json); }
 down() { "$bin" testnet down --dir "$directory/$1" >&2; }
 rpcs() { grep -o '"rpc":"[^"]*"' <<<"$network" | cut -d'"' -f4 | sed 's/^/--rpc /'; }
 pids() { grep -o '"pid":[0-9]*' <<<"$network" | cut -d: -f2; }
 
-# Processor time of these processes so far, in clock ticks.
+# Total processor time of these processes, in clock ticks.
 ticks() { for pid in "$@"; do sed 's/.*) //' "/proc/$pid/stat" | awk '{ print $12 + $13 }'; done | awk '{ sum += $1 } END { print sum }'; }
 
 bench_dev() {
@@ -64,7 +64,7 @@ bench_load() {
 bench_idle() {
     up 4
     local before after
-    # What starting left to do is done once the load of one transfer is through.
+    # One transfer finishes the work that is left from the start.
     # shellcheck disable=SC2046
     "$bin" load $(rpcs) --count 1 --senders 1 >/dev/null
     # shellcheck disable=SC2046
@@ -77,7 +77,7 @@ bench_idle() {
         'BEGIN { printf "idle: four validators use %.2f %% of one core\n", 100 * ticks / hertz / seconds }'
 }
 
-# Processor time of the validators alone while a load generator keeps them busy.
+# Processor time of the validators only, while a load generator keeps them busy.
 bench_busy() {
     up 4
     local before after started
@@ -91,8 +91,8 @@ bench_busy() {
     down 4
 }
 
-# Nanoseconds each thread of these processes was on a processor so far: PID THREAD NAME NANOSECONDS. Threads of one pool share a
-# name; what ended threads used is in the process' own count of ticks.
+# Total processor time of each thread of these processes: PID THREAD NAME NANOSECONDS. Threads of one pool share a
+# name. The process' count of ticks includes threads that have ended.
 threads() {
     local pid task
     for pid in "$@"; do
@@ -103,7 +103,7 @@ threads() {
     done
 }
 
-# Where the time goes: four validators, saturated, by thread; microseconds of processor time per transfer, all four together.
+# Profile of four saturated validators by thread, in microseconds of processor time per transfer, all four together.
 bench_profile() {
     up 4
     # shellcheck disable=SC2046
@@ -130,8 +130,8 @@ bench_profile() {
 # Resident memory of the largest of these processes, in MiB.
 resident() { for pid in "$@"; do awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$pid/status"; done | sort -n | tail -n 1; }
 
-# One load a minute for MINUTES; the largest validator's memory after each. Flat: the last third's mean is at most a tenth
-# above the middle third's.
+# One load a minute for MINUTES, with the largest validator's memory after each. Passes if the mean of the last third is at most
+# a tenth above that of the middle third.
 bench_steady() {
     up 4
     local minute

@@ -1,4 +1,4 @@
-//! A stack of half a page, where the default is sixteen pages: each page that a module starts with is paid for at every call.
+//! Sets a stack of half a page instead of sixteen pages: every call pays for each page that its module starts with.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

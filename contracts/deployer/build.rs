@@ -1,4 +1,4 @@
-//! A small stack, so that one page of memory is enough to begin with.
+//! Sets a small stack, so that the module starts with one page of memory.
 
 fn main() {
     if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("wasm32") {

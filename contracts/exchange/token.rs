@@ -1,5 +1,5 @@
-//! Calls of ERC-20 tokens that nobody vouches for: a transfer counts when it did not revert and answered `true` or, as some old
-//! tokens do, nothing at all. The file of both contracts of this folder.
+//! Calls of untrusted ERC-20 tokens. A transfer succeeded if it did not revert and returned `true` or, as some old
+//! tokens do, nothing. Both contracts of this folder include this file.
 
 use alloc::vec::Vec;
 use alloy_primitives::{Address, U256};
@@ -19,19 +19,19 @@ mod erc20 {
 }
 
 sol! {
-    /// The token answered `false`, or not in the words of ERC-20.
+    /// The token returned `false`, or data that is not ERC-20's.
     error TokenRefused(address token);
 }
 
-/// What became of a call to a token, if not what it was for.
+/// A failed call to a token.
 #[derive(SolidityError)]
 pub enum TokenError {
     Refused(TokenRefused),
-    /// It reverted: its own error is handed on.
+    /// The token reverted. Its error is passed on.
     Reverted(CallError),
 }
 
-/// So that it can be a case of a contract's own error.
+/// Makes it usable as a variant of a contract's error.
 impl MethodError for TokenError {
     fn encode(self) -> Vec<u8> {
         self.into()
@@ -43,7 +43,7 @@ pub fn balance_of<C: HostAccess>(caller: &C, token: Address, account: Address) -
     U256::try_from_be_slice(&answer).filter(|_| answer.len() == 32).ok_or(TokenError::Refused(TokenRefused { token }))
 }
 
-#[allow(dead_code)] // The router only moves what is another's.
+#[allow(dead_code)] // The router does not use this.
 pub fn transfer<C: HostAccess + TopLevelStorage>(
     caller: &mut C,
     token: Address,
@@ -53,7 +53,7 @@ pub fn transfer<C: HostAccess + TopLevelStorage>(
     done(caller, token, erc20::transferCall { to, value }.abi_encode())
 }
 
-#[allow(dead_code)] // The pool only hands out.
+#[allow(dead_code)] // The pool does not use this.
 pub fn transfer_from<C: HostAccess + TopLevelStorage>(
     caller: &mut C,
     token: Address,

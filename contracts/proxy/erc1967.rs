@@ -1,4 +1,4 @@
-//! Where a proxy keeps its implementation, and how that is replaced: ERC-1967. The file of all contracts of this folder.
+//! The storage slot of a proxy's implementation, and its replacement: ERC-1967. All contracts of this folder include this file.
 
 use alloc::vec::Vec;
 use alloy_primitives::{b256, Address, B256};
@@ -12,9 +12,9 @@ use stylus_sdk::stylus_core::calls::errors::{Error as CallError, MethodError};
 sol! {
     event Upgraded(address indexed implementation);
 
-    /// There is no code at that address, or none that can be behind this proxy.
+    /// The address has no code, or its code cannot be behind this proxy.
     error ERC1967InvalidImplementation(address implementation);
-    /// Coins came along with nothing to be called with them.
+    /// Coins were sent without a call that receives them.
     error ERC1967NonPayable();
 }
 
@@ -22,27 +22,27 @@ sol! {
 pub enum Erc1967Error {
     InvalidImplementation(ERC1967InvalidImplementation),
     NonPayable(ERC1967NonPayable),
-    /// The implementation's own error is handed on.
+    /// The implementation's error is passed on.
     Call(CallError),
 }
 
-/// So that it can be one of the cases of a contract's own error.
+/// Makes it usable as a variant of a contract's error.
 impl MethodError for Erc1967Error {
     fn encode(self) -> Vec<u8> {
         self.into()
     }
 }
 
-/// keccak-256 of `eip1967.proxy.implementation`, less one: no field that a compiler places, and no value of a mapping, lies there.
+/// keccak-256 of `eip1967.proxy.implementation`, minus one: no compiler-assigned field and no mapping value uses this slot.
 pub const IMPLEMENTATION_SLOT: B256 = b256!("360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc");
 
-/// Whose code runs; zero in the storage of what is no proxy.
+/// Address of the running code. Zero in storage that is not a proxy's.
 pub fn implementation(contract: &impl HostAccess<Host = VM>) -> Address {
     slot(contract).get()
 }
 
 fn slot(contract: &impl HostAccess<Host = VM>) -> StorageAddress {
-    // SAFETY: nothing else is made for this slot, and this one lives no longer than a look at it. An address fills the low 20 bytes.
+    // SAFETY: nothing else refers to this slot, and this value lives only for one access. An address fills the low 20 bytes.
     unsafe { StorageAddress::new(IMPLEMENTATION_SLOT.into(), 12, contract.vm().clone()) }
 }
 
@@ -64,13 +64,13 @@ where
     Ok(())
 }
 
-/// Runs the code of another contract here: on this storage, with this balance, for the same caller and value. What it returns or reverts with is
-/// returned as it is.
+/// Runs the code of another contract on this storage, with this balance, for the current caller and value. Returns its result
+/// or revert data unchanged.
 pub fn delegate<C>(contract: &mut C, to: Address, data: &[u8]) -> Result<Vec<u8>, Vec<u8>>
 where
     C: HostAccess<Host = VM> + TopLevelStorage,
 {
-    // SAFETY: the contract is borrowed for the call, so nobody holds what was read before; what was written is stored first, and what is read
-    // afterwards is read anew.
+    // SAFETY: the contract is borrowed for the call, so no earlier reads are in use. Writes are flushed before the call, and the
+    // cache is cleared, so later reads are fresh.
     unsafe { RawCall::new_delegate(contract.vm()).clear_storage_cache().call(to, data) }
 }

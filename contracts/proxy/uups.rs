@@ -1,7 +1,7 @@
-//! What an implementation has so that it can be replaced: UUPS (ERC-1822). The file of all implementations of this folder.
+//! Upgrade functions of an implementation: UUPS (ERC-1822). All implementations of this folder include this file.
 //!
-//! An implementation knows by its storage whether it runs behind a proxy: only a proxy's holds an implementation. So what is for proxies alone
-//! refuses direct calls without a constructor or a flag, and nobody can initialise, own or replace the implementation itself.
+//! An implementation detects by the storage whether it runs behind a proxy: only a proxy's storage has an implementation. So
+//! proxy functions refuse direct calls without a constructor or a flag: the implementation itself has no owner and no upgrades.
 
 use crate::erc1967::{self, Erc1967Error, IMPLEMENTATION_SLOT};
 use alloc::vec::Vec;
@@ -24,11 +24,11 @@ mod erc1822 {
 sol! {
     event Initialized(uint64 version);
 
-    /// This is for calls through a proxy only, or for none of them.
+    /// The function requires a call through a proxy, or a direct call.
     error UUPSUnauthorizedCallContext();
-    /// The new implementation is for proxies that keep theirs in that slot.
+    /// The new implementation is for proxies with another slot.
     error UUPSUnsupportedProxiableUUID(bytes32 slot);
-    /// That has been done, or it is not its turn.
+    /// The version is initialised already, or it is not the next one.
     error InvalidInitialization();
 }
 
@@ -40,14 +40,14 @@ pub enum UupsError {
     Erc1967(Erc1967Error),
 }
 
-/// So that it can be one of the cases of a contract's own error.
+/// Makes it usable as a variant of a contract's error.
 impl MethodError for UupsError {
     fn encode(self) -> Vec<u8> {
         self.into()
     }
 }
 
-/// Refuses what does not come through a proxy.
+/// Refuses calls that do not come through a proxy.
 pub fn only_proxy(contract: &impl HostAccess<Host = VM>) -> Result<(), UupsError> {
     match erc1967::implementation(contract).is_zero() {
         true => Err(UUPSUnauthorizedCallContext {}.into()),
@@ -55,7 +55,7 @@ pub fn only_proxy(contract: &impl HostAccess<Host = VM>) -> Result<(), UupsError
     }
 }
 
-/// The slot of proxies that this can be behind. A proxy never answers it, so none can become the implementation of another.
+/// The slot of proxies for this implementation. It reverts through a proxy, so no proxy can become another's implementation.
 pub fn proxiable_uuid(contract: &impl HostAccess<Host = VM>) -> Result<B256, UupsError> {
     match only_proxy(contract) {
         Ok(()) => Err(UUPSUnauthorizedCallContext {}.into()),
@@ -63,7 +63,7 @@ pub fn proxiable_uuid(contract: &impl HostAccess<Host = VM>) -> Result<B256, Uup
     }
 }
 
-/// Goes on from one version to a later one, once.
+/// Advances from one version to a later one, once.
 pub fn initialize(initialized: &mut StorageU64, from: u64, to: u64) -> Result<Initialized, UupsError> {
     if initialized.get() != U64::from(from) {
         return Err(InvalidInitialization {}.into());
@@ -72,7 +72,7 @@ pub fn initialize(initialized: &mut StorageU64, from: u64, to: u64) -> Result<In
     Ok(Initialized { version: to })
 }
 
-/// Replaces the implementation by one that can be replaced again. That it is a proxy's, and who may, is for the contract to say beforehand.
+/// Replaces the implementation by an upgradeable one. The contract must check the proxy context and the caller before.
 pub fn upgrade_to_and_call<C>(contract: &mut C, implementation: Address, data: &[u8]) -> Result<(), UupsError>
 where
     C: HostAccess<Host = VM> + TopLevelStorage,

@@ -1,4 +1,4 @@
-//! Why something is refused: the errors of ERC-6093, which wallets and explorers can name.
+//! Errors of ERC-6093, which wallets and explorers know.
 
 use alloy_sol_types::sol;
 use stylus_sdk::prelude::*;
@@ -21,7 +21,7 @@ sol! {
     error ERC721InvalidApprover(address approver);
     #[derive(Debug, PartialEq, Eq)]
     error ERC721InvalidOperator(address operator);
-    /// Not the creator.
+    /// The caller is not the creator.
     #[derive(Debug, PartialEq, Eq)]
     error OwnableUnauthorizedAccount(address account);
 }
@@ -37,6 +37,6 @@ pub enum Error {
     InvalidApprover(ERC721InvalidApprover),
     InvalidOperator(ERC721InvalidOperator),
     Unauthorized(OwnableUnauthorizedAccount),
-    /// What the receiver reverted with, handed on as it is.
+    /// The receiver's revert data, passed on unchanged.
     Receiver(CallError),
 }

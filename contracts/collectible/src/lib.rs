@@ -1,7 +1,7 @@
 //! Unique tokens (ERC-721), complete: transfers that ask the receiver, approvals for one token or for all, metadata.
 //!
-//! The order is what keeps it whole: a token has changed hands, and it was told, before a receiver is asked whether it wants it. If
-//! it does not, the whole transaction never was.
+//! Invariant: the owner has changed and the event is emitted before the contract calls the receiver. If the receiver refuses,
+//! the whole transaction reverts.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -26,7 +26,7 @@ sol! {
     event ApprovalForAll(address indexed owner, address indexed operator, bool approved);
 }
 
-/// What ERC-165 calls ERC-165, ERC-721 and the metadata of ERC-721.
+/// Interface ids of ERC-165, ERC-721 and ERC-721 metadata.
 const INTERFACES: [FixedBytes<4>; 3] = [fixed_bytes!("01ffc9a7"), fixed_bytes!("80ac58cd"), fixed_bytes!("5b5e139f")];
 
 sol_storage! {
@@ -34,17 +34,17 @@ sol_storage! {
     pub struct Collectible {
         string name;
         string symbol;
-        /// A token's own address on the web is this and its number.
+        /// A token's URI is this, followed by its number.
         string base_uri;
-        /// Who may mint.
+        /// May mint.
         address creator;
-        /// How many were ever minted: the next one's number.
+        /// Number of tokens ever minted, and the next token's number.
         uint256 minted;
         mapping(uint256 => address) owners;
         Balances balances;
-        /// Who may move one token, besides its owner.
+        /// Account that may move one token, besides its owner.
         mapping(uint256 => address) approved;
-        /// Who may move all tokens of an owner.
+        /// Accounts that may move all tokens of an owner.
         mapping(address => mapping(address => bool)) operators;
     }
 }
@@ -102,7 +102,7 @@ impl Collectible {
         self.operators.getter(owner).get(operator)
     }
 
-    /// Lets an account move one token, until it moves; the zero address takes that back.
+    /// Lets an account move one token, until it moves. The zero address revokes this.
     pub fn approve(&mut self, to: Address, token_id: U256) -> Result<(), Error> {
         let caller = self.vm().msg_sender();
         let owner = self.owner_of(token_id)?;
@@ -114,7 +114,7 @@ impl Collectible {
         Ok(())
     }
 
-    /// Lets an account move all tokens of the caller's, now and later.
+    /// Lets an account move all present and future tokens of the caller.
     pub fn set_approval_for_all(&mut self, operator: Address, approved: bool) -> Result<(), Error> {
         if operator.is_zero() {
             return Err(ERC721InvalidOperator { operator }.into());
@@ -125,7 +125,7 @@ impl Collectible {
         Ok(())
     }
 
-    /// Moves a token, wherever to: one that is sent to a contract that cannot move it on stays there.
+    /// Moves a token without asking the receiver. A contract that cannot move it on keeps it for ever.
     pub fn transfer_from(&mut self, from: Address, to: Address, token_id: U256) -> Result<(), Error> {
         if to.is_zero() {
             return Err(ERC721InvalidReceiver { receiver: to }.into());
@@ -137,13 +137,13 @@ impl Collectible {
         self.hand_over(owner, to, token_id)
     }
 
-    /// Moves a token to somebody who can have it: a contract is asked.
+    /// Moves a token to an account, or to a contract that accepts it.
     #[selector(name = "safeTransferFrom")]
     pub fn safe_transfer_from(&mut self, from: Address, to: Address, token_id: U256) -> Result<(), Error> {
         self.safe_transfer_from_with_data(from, to, token_id, Vec::new().into())
     }
 
-    /// The same, with something that the receiver is told.
+    /// As above, with data for the receiver.
     #[selector(name = "safeTransferFrom")]
     pub fn safe_transfer_from_with_data(
         &mut self,
@@ -156,7 +156,7 @@ impl Collectible {
         receiver::ask(self, from, to, token_id, data)
     }
 
-    /// A new token, by the creator; answers its number.
+    /// Creates a token. Only the creator may call. Returns its number.
     pub fn mint(&mut self, to: Address) -> Result<U256, Error> {
         let caller = self.vm().msg_sender();
         if caller != self.creator.get() {
@@ -171,14 +171,14 @@ impl Collectible {
         Ok(token_id)
     }
 
-    /// The same, if the receiver can have it.
+    /// As `mint`, if the receiver accepts the token.
     pub fn safe_mint(&mut self, to: Address, data: Bytes) -> Result<U256, Error> {
         let token_id = self.mint(to)?;
         receiver::ask(self, Address::ZERO, to, token_id, data)?;
         Ok(token_id)
     }
 
-    /// Destroys a token; its number does not come again.
+    /// Destroys a token. Its number is never reused.
     pub fn burn(&mut self, token_id: U256) -> Result<(), Error> {
         let owner = self.may_move(token_id)?;
         self.hand_over(owner, Address::ZERO, token_id)
@@ -186,7 +186,7 @@ impl Collectible {
 }
 
 impl Collectible {
-    /// Whose the token is, if the caller may move it.
+    /// Returns the token's owner, if the caller may move it.
     fn may_move(&self, token_id: U256) -> Result<Address, Error> {
         let caller = self.vm().msg_sender();
         let owner = self.owner_of(token_id)?;
@@ -196,10 +196,10 @@ impl Collectible {
         Err(ERC721InsufficientApproval { operator: caller, tokenId: token_id }.into())
     }
 
-    /// From the zero address: made; to it: destroyed.
+    /// `from` zero means creation, `to` zero destruction.
     fn hand_over(&mut self, from: Address, to: Address, token_id: U256) -> Result<(), Error> {
         let one = U256::from(1);
-        // Neither can fail: who owns a token owns at least one, and there are fewer than 2^256.
+        // Neither can fail: an owner of a token has at least one, and there are fewer than 2^256.
         let counted = (from.is_zero() || self.balances.debit(from, one)) && (to.is_zero() || self.balances.credit(to, one));
         if !counted {
             return Err(ERC721InvalidSender { sender: from }.into());

@@ -1,4 +1,4 @@
-//! Asking a contract whether it can have a token.
+//! Asks a receiver to accept a token.
 
 use crate::errors::{CallError, ERC721InvalidReceiver, Error};
 use crate::Collectible;
@@ -11,8 +11,8 @@ sol! {
     function onERC721Received(address operator, address from, uint256 tokenId, bytes data) returns (bytes4);
 }
 
-/// An account without code takes whatever it is given; a contract answers the function's own selector, or it is refused. What it
-/// does meanwhile meets a token that is already its own.
+/// An account without code accepts every token. A contract accepts by returning the function's own selector. During this call the
+/// receiver already owns the token.
 pub fn ask(tokens: &mut Collectible, from: Address, to: Address, token_id: U256, data: Bytes) -> Result<(), Error> {
     if tokens.vm().code_size(to) == 0 {
         return Ok(());

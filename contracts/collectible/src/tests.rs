@@ -1,4 +1,4 @@
-//! Natively, on the SDK's host in memory: a case takes microseconds, so properties are tried on thousands.
+//! Native tests on the SDK's host in memory: a case takes microseconds, so properties run on thousands of cases.
 
 use super::*;
 use alloc::collections::BTreeMap;
@@ -14,7 +14,7 @@ fn number(number: u64) -> U256 {
     U256::from(number)
 }
 
-/// Alice's, who may mint.
+/// Created by alice, who may mint.
 fn collectible(vm: &TestVM) -> Collectible {
     vm.set_sender(ALICE);
     let mut tokens = Collectible::from(vm);
@@ -78,7 +78,7 @@ fn the_interfaces_are_the_exclusive_or_of_their_selectors() {
     assert_eq!(INTERFACES.map(|id| id.0), [selectors(&["supportsInterface(bytes4)"]), selectors(&token), selectors(&metadata)]);
 }
 
-/// One thing that somebody does with a token.
+/// One action of an account.
 #[derive(Clone, Debug)]
 enum Deed {
     Move(Address, Address, U256),
@@ -104,7 +104,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Address, Deed)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Beside a ledger that is nothing but who owns what and who may move it: the same things are allowed, and the same come of them.
+    /// Compares with a ledger of owners and approvals: both allow the same actions, with equal results.
     #[test]
     fn it_does_what_a_ledger_would(deeds in deeds()) {
         let vm = TestVM::default();

@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run, with receivers that mean no good.
+//! Runs the real WebAssembly on the nodes' virtual machine, with malicious receivers.
 
 use alloy_sol_types::{sol, SolCall, SolError};
 use corniche_harness::{Address, Chain, Contract, Failed, B256, U256};
@@ -30,7 +30,7 @@ sol! {
     error NotToday(uint256 day);
 }
 
-/// Two functions of one name.
+/// A separate module, because two functions share one name.
 mod safely {
     alloy_sol_types::sol! {
         function safeTransferFrom(address from, address to, uint256 tokenId);
@@ -47,7 +47,7 @@ fn number(number: u64) -> U256 {
     U256::from(number)
 }
 
-/// Alice created the tokens and owns the first three; a contract waits for one.
+/// Alice created the tokens and owns the first three. A contract waits for one.
 #[derive(Clone)]
 struct Scene {
     chain: Chain,
@@ -57,7 +57,7 @@ struct Scene {
     bob: Address,
 }
 
-/// Made once; each test and each case begins with a copy.
+/// Created once. Each test and each case starts with a copy.
 fn scene() -> Scene {
     static SCENE: LazyLock<Scene> = LazyLock::new(prepared);
     SCENE.clone()
@@ -85,14 +85,14 @@ impl Scene {
         self.chain.view(self.tokens, balanceOfCall { owner }).to()
     }
 
-    /// Alice gives her token to the receiver, telling it what to do.
+    /// Alice sends her token to the receiver, with instructions in `data`.
     fn give(&mut self, id: u64, data: &[u8]) -> Result<(), Failed> {
         let to = self.receiver;
         let call = telling::safeTransferFromCall { from: self.alice, to, tokenId: number(id), data: data.to_vec().into() };
         self.chain.by(self.alice).send(self.tokens, call).map(|_| ())
     }
 
-    /// Whether what the receiver tried meanwhile worked.
+    /// True if the receiver's call back succeeded.
     fn worked(&self) -> bool {
         let noted = self.chain.storage(self.receiver, B256::ZERO);
         assert!(noted == B256::with_last_byte(1) || noted == B256::with_last_byte(2), "it tried nothing");
@@ -158,7 +158,7 @@ fn a_contract_is_asked_and_its_no_undoes_the_transfer() {
     let reason = [&[3][..], &NotToday { day: number(7) }.abi_encode()].concat();
     let told: NotToday = scene.give(0, &reason).unwrap_err().error().expect("its own words");
     assert_eq!(told.day, number(7));
-    // A contract that knows nothing of tokens: this one.
+    // A contract that does not implement receiving: the token contract.
     let to_itself = safeTransferFromCall { from: scene.alice, to: scene.tokens, tokenId: number(0) };
     let refused = scene.chain.by(scene.alice).send(scene.tokens, to_itself).unwrap_err();
     assert!(refused.error::<ERC721InvalidReceiver>().is_some(), "{refused}");
@@ -174,16 +174,16 @@ fn a_contract_is_asked_and_its_no_undoes_the_transfer() {
     assert!(never.is_err(), "what nobody took was not minted");
 }
 
-/// The receiver calls back in the middle of the transfer, with the best that could come of it. The SDK refuses a second call into a
-/// contract that is being called; the transfer itself is as good as any other.
+/// The receiver calls back during the transfer, in the most favourable ways. The SDK refuses a second call into a contract during
+/// its outgoing calls. The transfer itself succeeds as usual.
 #[test]
 fn calling_back_in_the_middle_gains_nothing() {
     let attempts = |scene: &Scene| {
         let Scene { receiver, alice, bob, .. } = *scene;
         [
-            transferFromCall { from: alice, to: receiver, tokenId: number(1) }.abi_encode(), // another one of hers
-            transferFromCall { from: alice, to: bob, tokenId: number(0) }.abi_encode(),      // the same once more
-            transferFromCall { from: receiver, to: bob, tokenId: number(0) }.abi_encode(),   // on, before it was accepted
+            transferFromCall { from: alice, to: receiver, tokenId: number(1) }.abi_encode(), // another token of hers
+            transferFromCall { from: alice, to: bob, tokenId: number(0) }.abi_encode(),      // the same token again
+            transferFromCall { from: receiver, to: bob, tokenId: number(0) }.abi_encode(),   // onwards, before acceptance
             burnCall { tokenId: number(0) }.abi_encode(),
             mintCall { to: receiver }.abi_encode(),
             setApprovalForAllCall { operator: bob, approved: true }.abi_encode(),
@@ -199,7 +199,7 @@ fn calling_back_in_the_middle_gains_nothing() {
     }
 }
 
-/// One thing that somebody does with a token.
+/// One action of an account.
 #[derive(Clone, Debug)]
 enum Deed {
     Move {
@@ -225,7 +225,7 @@ enum Deed {
         by: usize,
         id: u64,
     },
-    /// To the receiver, which answers as told.
+    /// To the receiver, which behaves as instructed.
     Give {
         id: u64,
         data: Vec<u8>,
@@ -253,7 +253,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever anybody does: a token has one owner or was never there or is burned, and what owners count is what they own.
+    /// Invariant: a token has one owner, or does not exist yet, or is burned; balances equal the number of owned tokens.
     #[test]
     fn a_token_has_one_owner(deeds in deeds()) {
         let mut scene = scene();

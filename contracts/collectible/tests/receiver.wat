@@ -1,9 +1,9 @@
-;; A contract that is given tokens, and does with the data it is told whatever the sender wants to see:
+;; A receiver of tokens that follows the sender's instructions in the data:
 ;;   nothing   accept
-;;   01 …      call the token contract back with the rest, note in slot 0 whether that worked (1) or not (2), accept
-;;   02        answer something else
+;;   01 …      call the token contract with the rest, store in slot 0 whether it succeeded (1) or not (2), accept
+;;   02        return another value
 ;;   03 …      revert with the rest
-;;   04        revert without a reason
+;;   04        revert without data
 (module
   (import "vm_hooks" "read_args" (func $read_args (param i32)))
   (import "vm_hooks" "write_result" (func $write_result (param i32 i32)))

@@ -1,4 +1,4 @@
-//! A number that anyone can raise: the smallest contract with storage, an event and an error.
+//! A number that anyone can increment: the smallest contract with storage, an event and an error.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -14,7 +14,7 @@ sol! {
     /// The number changed.
     event Incremented(address indexed by, uint256 number);
 
-    /// Adding this much would pass 2^256 - 1.
+    /// The sum would exceed 2^256 - 1.
     error CounterOverflow(uint256 number, uint256 added);
 }
 

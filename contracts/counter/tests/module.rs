@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run.
+//! Runs the real WebAssembly on the nodes' virtual machine.
 
 use alloy_sol_types::sol;
 use corniche_harness::{Chain, Contract, U256};
@@ -49,7 +49,7 @@ fn the_module_carries_its_interface() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// Whatever is added in whatever order: the number is the sum of what was not refused.
+    /// For any additions in any order, the number is the sum of those that did not revert.
     #[test]
     fn the_number_is_the_sum_of_what_was_added(added in prop::collection::vec(prop_oneof![
         any::<u64>().prop_map(U256::from),

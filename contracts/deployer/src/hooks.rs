@@ -1,4 +1,4 @@
-//! What the chain offers, with its pointers put away.
+//! Safe wrappers of the chain's host functions.
 
 use crate::memory::Place;
 
@@ -16,10 +16,10 @@ extern "C" {
     fn write_result(data: *const u8, length: usize);
 }
 
-// SAFETY, of all below: the host checks each access against the module's memory, reads and writes as many bytes as the interface says, and
-// every array here is as long as that.
+// SAFETY, of all below: the host checks each access against the module's memory and follows the interface's lengths.
+// Every array here has that length.
 
-/// What was sent along.
+/// Value of the transaction.
 pub fn value() -> [u8; 32] {
     let mut value = [0; 32];
     unsafe { msg_value(value.as_mut_ptr()) };
@@ -32,7 +32,7 @@ pub fn sender() -> [u8; 20] {
     address
 }
 
-/// Without money for it. Where the contract is, or how many bytes came back with the refusal.
+/// Creates without value. Returns the contract's address, or the length of the revert data.
 pub fn create(code: Place, salt: Option<&[u8; 32]>) -> Result<[u8; 20], usize> {
     let (mut address, mut returned) = ([0; 20], 0);
     let (start, length, nothing) = (code.start(), code.length(), [0; 32]);
@@ -49,7 +49,7 @@ pub fn create(code: Place, salt: Option<&[u8; 32]>) -> Result<[u8; 20], usize> {
     }
 }
 
-/// With all gas there is; how many bytes came back with the refusal.
+/// Calls with all remaining gas. An error is the length of the revert data.
 pub fn call(to: &[u8; 20], data: Place, value: &[u8; 32]) -> Result<(), usize> {
     let mut returned = 0;
     let status = unsafe { call_contract(to.as_ptr(), data.start(), data.length(), value.as_ptr(), u64::MAX, &mut returned) };
@@ -60,7 +60,7 @@ pub fn call(to: &[u8; 20], data: Place, value: &[u8; 32]) -> Result<(), usize> {
     }
 }
 
-/// A topic, and data behind it.
+/// One topic, followed by the data.
 pub fn log(event: &[u8; 64]) {
     unsafe { emit_log(event.as_ptr(), event.len(), 1) };
 }
@@ -71,17 +71,17 @@ pub fn keccak256(data: Place) -> [u8; 32] {
     hash
 }
 
-/// `to` leads to as many bytes as the entrypoint was told.
+/// `to` must point to as many bytes as the entrypoint's argument states.
 pub unsafe fn arguments(to: *mut u8) {
     read_args(to);
 }
 
-/// `to` leads to `length` bytes.
+/// `to` must point to `length` bytes.
 pub unsafe fn returned(to: *mut u8, length: usize) {
     read_return_data(to, 0, length);
 }
 
-/// `data` leads to `length` bytes.
+/// `data` must point to `length` bytes.
 pub unsafe fn result(data: *const u8, length: usize) {
     write_result(data, length);
 }

@@ -1,21 +1,21 @@
-//! Creates a contract and calls its constructor at once, behind the interface of the contract that `cargo stylus deploy` asks for that.
+//! Creates a contract and calls its constructor in one transaction, with the interface that `cargo stylus deploy` expects.
 //!
-//! Every genesis holds this contract at the address where the tool looks for it, so it is written like `multicall3`: without an SDK, an
-//! allocator or anything that can panic, and with the same memory.
+//! Every genesis contains this contract at the address that the tool uses. So it is written like `multicall3`: without an SDK, an
+//! allocator or panics, and with the same memory module.
 //!
-//! - `deploy(bytes code, bytes call, uint256 value, bytes32 salt) returns (address)` creates, calls the new contract with `call` and `value` unless
-//!   `call` is empty, gives back what was sent beyond `value`, and logs `ContractDeployed(address)`. Without a salt the address follows from how
-//!   many were created before, with one from code, salt and call.
-//! - `initSalt(bytes32 salt, bytes call) returns (bytes32)` is the salt that the address then follows from: keccak256 of both.
+//! - `deploy(bytes code, bytes call, uint256 value, bytes32 salt) returns (address)` creates the contract, and calls it with
+//!   `call` and `value` unless `call` is empty. It refunds the rest and logs `ContractDeployed(address)`. Without a salt the
+//!   address depends on the number of earlier creations, with a salt on code, salt and call.
+//! - `initSalt(bytes32 salt, bytes call) returns (bytes32)` returns the salt that determines the address: keccak256 of both.
 //!
-//! A refusal by the new contract's own code is handed on as data, in `ContractInitializationError(address,bytes)`. Deploying includes all that
-//! is an activation elsewhere, so nothing is paid for it. What differs from the published one: `ContractDeploymentError(bytes)` does not
-//! repeat the code that was sent, and what does not add up is refused without words.
+//! Revert data of the new contract is passed on in `ContractInitializationError(address,bytes)`. A deployment includes
+//! activation, so there is no activation fee. Differences from the published contract: `ContractDeploymentError(bytes)` does not
+//! repeat the code, and inconsistent arguments revert without data.
 #![cfg(target_arch = "wasm32")]
 #![no_std]
 
 mod hooks;
-#[allow(dead_code)] // some of it is multicall3's
+#[allow(dead_code)] // some functions are used by multicall3 only
 #[path = "../../multicall3/src/memory.rs"]
 mod memory;
 
@@ -27,10 +27,10 @@ const DEPLOYED: [u8; 32] = [
     0xf5, 0x55, 0xde, 0x09, 0x13, 0xd7, 0x45, 0x5e, 0x3e, 0x6b, 0xc1, 0xbf,
 ];
 
-/// Nothing is returned; what may have been written to the output says why.
+/// A revert. The output holds the revert data, if there is any.
 struct Refusal;
 
-/// What is not there is a refusal without words.
+/// Turns a missing value into a revert without data.
 trait Needed<T> {
     fn needed(self) -> Result<T, Refusal>;
 }
@@ -54,7 +54,7 @@ fn run(input: Place, output: &mut Output) -> Result<(), Refusal> {
     match selector {
         // deploy(bytes,bytes,uint256,bytes32)
         0xa9a8_e4e9 => deploy(arguments, output),
-        // initSalt(bytes32,bytes), which takes no money
+        // initSalt(bytes32,bytes), not payable
         0x9f40_b385 if hooks::value() == [0; 32] => {
             let salt = salt_of(arguments.word(0).needed()?, arguments.bytes(32).needed()?, output)?;
             output.word(&salt).needed()
@@ -115,20 +115,20 @@ fn deploy(arguments: Place, output: &mut Output) -> Result<(), Refusal> {
     output.word(&word).needed()
 }
 
-/// With an error that has this selector, and arguments that may follow.
+/// Reverts with the error of this selector. Arguments may follow.
 fn refuse(output: &mut Output, error: u32) -> Result<(), Refusal> {
     output.append(&error.to_be_bytes()).needed()?;
     Err(Refusal)
 }
 
-/// Nothing has been output yet, nor has it afterwards.
+/// The output must be empty before and is empty after.
 fn salt_of(salt: &[u8; 32], call: Place, output: &mut Output) -> Result<[u8; 32], Refusal> {
     output.word(salt).needed()?;
     output.append(call.contents()).needed()?;
     Ok(hooks::keccak256(output.leave()))
 }
 
-/// None when the second is larger.
+/// Returns `None` if the second is larger.
 fn difference(one: &[u8; 32], other: &[u8; 32]) -> Option<[u8; 32]> {
     let (mut rest, mut borrowed) = (*one, false);
     for (digit, other) in rest.iter_mut().zip(other).rev() {

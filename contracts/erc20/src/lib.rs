@@ -1,5 +1,5 @@
-//! An ERC-20 token. The whole supply belongs to whoever creates the contract; the errors are those of ERC-6093, so wallets and
-//! explorers can name them.
+//! An ERC-20 token. The whole supply goes to the creator of the contract. The errors are those of ERC-6093, which wallets and
+//! explorers know.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -101,7 +101,7 @@ impl Token {
 }
 
 impl Token {
-    /// An allowance of 2^256 - 1 never shrinks.
+    /// An allowance of 2^256 - 1 is not reduced.
     fn spend_allowance(&mut self, owner: Address, spender: Address, needed: U256) -> Result<(), TokenError> {
         let allowance = self.allowances.getter(owner).get(spender);
         if allowance == U256::MAX {

@@ -1,6 +1,6 @@
-//! Unique tokens that anyone mints until a supply is exhausted. The one thing all minters share is the number of tokens there are:
-//! `mint` raises it without reading it, so that a block full of mints runs in parallel; `mintPlain` reads and writes it, so that each
-//! mint waits for the one before. Both give the same tokens under the same rules.
+//! Unique tokens that anyone mints until the supply is exhausted. Minters share only the number of tokens.
+//! `mint` increments it without a read, so a block full of mints runs in parallel. `mintPlain` reads and writes it, so each
+//! mint waits for the one before. Both create tokens under equal rules.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -16,7 +16,7 @@ corniche_contract::abi!();
 sol! {
     event Transfer(address indexed from, address indexed to, bytes32 indexed id);
 
-    /// As many tokens exist as ever will.
+    /// The maximum supply is reached.
     error SoldOut();
     /// The token is not the caller's.
     error NotOwner(bytes32 id);
@@ -27,7 +27,7 @@ sol_storage! {
     pub struct Mint {
         uint256 max_supply;
         Counter supply;
-        /// How many tokens an account ever minted: its next token's number.
+        /// Number of tokens an account ever minted, and its next token's number.
         mapping(address => uint256) minted;
         mapping(bytes32 => address) owners;
     }
@@ -62,7 +62,7 @@ impl Mint {
         self.owners.get(id)
     }
 
-    /// A token for the caller, the supply counted without reading it.
+    /// Creates a token for the caller. Counts the supply without a read.
     pub fn mint(&mut self) -> Result<B256, MintError> {
         let limit = self.max_supply.get();
         if !self.supply.add(U256::from(1), limit) {
@@ -71,7 +71,7 @@ impl Mint {
         Ok(self.hand_out())
     }
 
-    /// A token for the caller, the supply read and written.
+    /// Creates a token for the caller. Reads and writes the supply.
     pub fn mint_plain(&mut self) -> Result<B256, MintError> {
         let supply = self.supply.get();
         if supply >= self.max_supply.get() {
@@ -81,7 +81,7 @@ impl Mint {
         Ok(self.hand_out())
     }
 
-    /// Gives up a token of the caller's, so that another can be minted.
+    /// Destroys a token of the caller, so that another can be minted.
     pub fn burn(&mut self, id: B256) -> Result<(), MintError> {
         let owner = self.vm().msg_sender();
         if self.owners.get(id) != owner || !self.supply.sub(U256::from(1), U256::ZERO) {
@@ -94,7 +94,7 @@ impl Mint {
 }
 
 impl Mint {
-    /// The token's name follows from its owner and the owner's own count: numbering all tokens in a row would read the shared one.
+    /// The id depends on the owner and the owner's own count. Consecutive ids would need a read of the shared counter.
     fn hand_out(&mut self) -> B256 {
         let owner = self.vm().msg_sender();
         let number = self.minted.get(owner);

@@ -1,4 +1,4 @@
-//! What the chain offers, with its pointers put away.
+//! Safe wrappers of the chain's host functions.
 
 use crate::memory::Place;
 
@@ -21,8 +21,8 @@ extern "C" {
     fn write_result(data: *const u8, length: usize);
 }
 
-// SAFETY, of all below: the host checks each access against the module's memory, reads and writes as many bytes as the interface says, and
-// every array here is as long as that.
+// SAFETY, of all below: the host checks each access against the module's memory and follows the interface's lengths.
+// Every array here has that length.
 
 pub fn block_number() -> u64 {
     unsafe { number() }
@@ -58,31 +58,31 @@ pub fn balance(address: &[u8; 20]) -> [u8; 32] {
     balance
 }
 
-/// What was sent along.
+/// Value of the transaction.
 pub fn value() -> [u8; 32] {
     let mut value = [0; 32];
     unsafe { msg_value(value.as_mut_ptr()) };
     value
 }
 
-/// With all gas there is; whether it succeeded, and how many bytes came back.
+/// Calls with all remaining gas. Returns true for success, and the length of the result.
 pub fn call(to: &[u8; 20], data: Place, value: &[u8; 32]) -> (bool, usize) {
     let mut returned = 0;
     let status = unsafe { call_contract(to.as_ptr(), data.start(), data.length(), value.as_ptr(), u64::MAX, &mut returned) };
     (status == 0, returned)
 }
 
-/// `to` leads to as many bytes as the entrypoint was told.
+/// `to` must point to as many bytes as the entrypoint's argument states.
 pub unsafe fn arguments(to: *mut u8) {
     read_args(to);
 }
 
-/// `to` leads to `length` bytes.
+/// `to` must point to `length` bytes.
 pub unsafe fn returned(to: *mut u8, length: usize) {
     read_return_data(to, 0, length);
 }
 
-/// `data` leads to `length` bytes.
+/// `data` must point to `length` bytes.
 pub unsafe fn result(data: *const u8, length: usize) {
     write_result(data, length);
 }

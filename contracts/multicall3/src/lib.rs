@@ -1,28 +1,28 @@
-//! Many calls in one, behind the interface of Multicall3 that wallets and libraries batch their reads with.
+//! Many calls in one, with the interface of Multicall3, by which wallets and libraries batch their reads.
 //!
-//! Every genesis holds this contract, so it is written for few bytes and little gas: without an SDK, an allocator or anything that
-//! can panic. What was called with stays where it was read; each call takes its input from there, and what it returns is written straight
-//! to its place in the answer. Memory beyond both is fresh, and so zero where nothing is written.
+//! Every genesis contains this contract, so it is optimised for size and gas: no SDK, no allocator, no panics.
+//! The input stays in place, and each call takes its input from there. Results are written directly
+//! to their place in the output. Memory beyond both is fresh, so unwritten bytes are zero.
 //!
-//! Differences from the published one, which have their reasons in the chain: contracts cannot see hashes of blocks, nor the randomness of
-//! their own, so `getBlockHash`, `getLastBlockHash`, the hashes that come with results, and `getCurrentBlockDifficulty` are zero.
+//! Differences from the published contract, caused by the chain: contracts cannot read block hashes, and this one cannot read the
+//! randomness. So `getBlockHash`, `getLastBlockHash`, block hashes in results, and `getCurrentBlockDifficulty` are zero.
 #![cfg(target_arch = "wasm32")]
 #![no_std]
 
 mod hooks;
-#[allow(dead_code)] // some of it is the deployer's
+#[allow(dead_code)] // some functions are used by the deployer only
 mod memory;
 
 use memory::{input, Output, Place};
 
-/// Why nothing is returned.
+/// A revert.
 enum Refusal {
-    /// The input makes no sense, or memory is at its end.
+    /// Invalid input, or out of memory.
     Bare,
     Because(&'static str),
 }
 
-/// What is not there is a refusal without words.
+/// Turns a missing value into a revert without data.
 trait Needed<T> {
     fn needed(self) -> Result<T, Refusal>;
 }
@@ -36,7 +36,7 @@ impl<T> Needed<T> for Option<T> {
 const CALL_FAILED: Refusal = Refusal::Because("Multicall3: call failed");
 const VALUE_MISMATCH: Refusal = Refusal::Because("Multicall3: value mismatch");
 
-/// The fields of a call, in words of its head.
+/// The fields of a call: words of its head.
 #[derive(Clone, Copy)]
 enum Form {
     /// (address target, bytes data)
@@ -66,7 +66,7 @@ pub extern "C" fn user_entrypoint(length: usize) -> usize {
         }
     };
     if let Some(Refusal::Because(text)) = refusal {
-        // Error(string). There is room for it, or it goes without.
+        // Error(string). Omitted if there is no room.
         let _ = output.error(text);
     }
     output.write();
@@ -109,7 +109,7 @@ fn run(input: Place, output: &mut Output) -> Result<(), Refusal> {
     }
 }
 
-/// What only looks takes no money.
+/// View functions are not payable.
 fn view(selector: u32, arguments: Place, output: &mut Output) -> Result<(), Refusal> {
     let paid = hooks::value();
     if paid != [0; 32] {
@@ -146,7 +146,7 @@ fn block_and_aggregate(arguments: Place, calls: usize, lenient: bool, output: &m
     aggregate(arguments, calls, Form::Plain, Answer::Outcome, lenient, output)
 }
 
-/// Makes the calls of the array to which the argument at `at` leads, and appends the array of what came of them.
+/// Makes the calls of the array that the argument at `at` points to, and appends the array of results.
 fn aggregate(
     arguments: Place,
     at: usize,
@@ -190,7 +190,7 @@ fn aggregate(
     Ok(())
 }
 
-/// Modulo 2^256, as the published contract adds.
+/// Modulo 2^256, as in the published contract.
 fn add(sum: &mut [u8; 32], value: &[u8; 32]) {
     let mut carry = 0;
     for (digit, other) in sum.iter_mut().zip(value).rev() {

@@ -1,5 +1,5 @@
-//! Memory above the program's own: the input, and behind it the output, which grows as it is written. The `deployer` beside this contract is made with
-//! this file too.
+//! Memory above the program's own: the input, then the output, which grows while it is written. The `deployer` beside this
+//! contract includes this file too.
 
 use crate::hooks;
 use core::arch::wasm32::{memory_grow, memory_size};
@@ -8,15 +8,15 @@ const PAGE: usize = 65_536;
 const WORD: usize = 32;
 
 extern "C" {
-    /// Where the linker ends what the program has of its own.
+    /// End of the program's own data, set by the linker.
     static __heap_base: u8;
 }
 
-/// Part of the input, read as the Solidity ABI lays it out. `None` is what that does not allow, or what lies outside.
+/// Part of the input, read by the Solidity ABI. `None` means an invalid encoding or an access outside.
 #[derive(Clone, Copy)]
 pub struct Place(&'static [u8]);
 
-/// What will be returned.
+/// The return data.
 pub struct Output {
     start: *mut u8,
     length: usize,
@@ -30,7 +30,7 @@ pub fn input(length: usize) -> (Place, Output) {
         core::arch::wasm32::unreachable();
     }
     let base = base as *mut u8;
-    // SAFETY: these bytes are in memory, nothing else lies there, and nobody writes to them once they are read.
+    // SAFETY: these bytes are in memory, nothing else is stored there, and they are not written after the read.
     let input = unsafe {
         hooks::arguments(base);
         core::slice::from_raw_parts(base, length)
@@ -38,7 +38,7 @@ pub fn input(length: usize) -> (Place, Output) {
     (Place(input), Output { start: end as *mut u8, length: 0 })
 }
 
-/// Makes memory reach up to an address.
+/// Grows memory up to an address.
 fn reach(end: usize) -> bool {
     let pages = end.div_ceil(PAGE);
     let there = memory_size(0);
@@ -60,7 +60,7 @@ impl Place {
         self.0.len()
     }
 
-    /// The function that is called, and its arguments.
+    /// Returns the function's selector and its arguments.
     pub fn selector(self) -> Option<(u32, Self)> {
         let (selector, arguments) = self.0.split_first_chunk()?;
         Some((u32::from_be_bytes(*selector), Self(arguments)))
@@ -92,12 +92,12 @@ impl Place {
         is_zero(high).then_some(low)
     }
 
-    /// To where the offset at `at` leads.
+    /// Follows the offset at `at`.
     pub fn follow(self, at: usize) -> Option<Self> {
         self.from(self.number(at)?)
     }
 
-    /// The elements of an array, which begin with their heads, and how many there are.
+    /// Returns the elements of an array, starting with their heads, and their number.
     pub fn array(self, at: usize) -> Option<(Self, usize)> {
         let array = self.follow(at)?;
         let (count, elements) = (array.number(0)?, array.from(WORD)?);
@@ -119,21 +119,21 @@ impl Output {
         self.length
     }
 
-    /// Begins anew. What was written stays where it is, so what comes now has to write every byte.
+    /// Starts an empty output at the old place. Old bytes stay there, so new output has to write every byte.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// Begins anew behind what was written, where all is zero; what was written can be read.
+    /// Starts an empty output behind the old one, where memory is zero. The old output stays readable.
     pub fn leave(&mut self) -> Place {
-        // SAFETY: these bytes have been written, and nobody writes to them any more.
+        // SAFETY: these bytes are written, and they do not change any more.
         let written = unsafe { core::slice::from_raw_parts(self.start, self.length) };
         self.start = self.start.wrapping_add(self.length);
         self.length = 0;
         Place(written)
     }
 
-    /// Room at the end.
+    /// Reserves bytes at the end.
     fn room(&mut self, bytes: usize) -> Option<*mut u8> {
         let length = self.length.checked_add(bytes)?;
         if !reach((self.start as usize).checked_add(length)?) {
@@ -144,21 +144,21 @@ impl Output {
         Some(place)
     }
 
-    /// Zeros, for now.
+    /// Appends zeros, to be overwritten later.
     pub fn skip(&mut self, bytes: usize) -> Option<()> {
         self.room(bytes).map(|_| ())
     }
 
     pub fn word(&mut self, word: &[u8; WORD]) -> Option<()> {
         let place = self.room(WORD)?;
-        // SAFETY: there is room for a word, and the output is nobody else's.
+        // SAFETY: there is room for a word, and nothing else refers to the output.
         unsafe { place.cast::<[u8; WORD]>().write_unaligned(*word) };
         Some(())
     }
 
     pub fn append(&mut self, bytes: &[u8]) -> Option<()> {
         let place = self.room(bytes.len())?;
-        // SAFETY: there is room for them, and they lie elsewhere.
+        // SAFETY: there is room for the bytes, and they do not overlap.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Some(())
     }
@@ -167,7 +167,7 @@ impl Output {
         self.word(&word(number))
     }
 
-    /// Over what [`skip`](Self::skip) left.
+    /// Overwrites a word that [`skip`](Self::skip) left.
     pub fn number_at(&mut self, at: usize, number: u64) {
         if at + WORD <= self.length {
             // SAFETY: that word is part of the output.
@@ -175,7 +175,7 @@ impl Output {
         }
     }
 
-    /// What the last call returned.
+    /// Appends the result of the last call.
     pub fn returned_bare(&mut self, length: usize) -> Option<()> {
         let place = self.room(length)?;
         // SAFETY: there is room for it.
@@ -183,7 +183,7 @@ impl Output {
         Some(())
     }
 
-    /// What the last call returned, and zeros up to a whole word.
+    /// Appends the result of the last call, padded with zeros to a whole word.
     pub fn returned(&mut self, length: usize) -> Option<()> {
         let place = self.room(length.checked_next_multiple_of(WORD)?)?;
         // SAFETY: there is room for it.
@@ -191,7 +191,7 @@ impl Output {
         Some(())
     }
 
-    /// Error(string), of at most a word.
+    /// Writes Error(string), with a text of at most a word.
     pub fn error(&mut self, text: &str) -> Option<()> {
         let place = self.room(4)?;
         // SAFETY: there is room for four bytes.
@@ -204,7 +204,7 @@ impl Output {
     }
 
     pub fn write(&self) {
-        // SAFETY: as many bytes have been written.
+        // SAFETY: this many bytes are written.
         unsafe { hooks::result(self.start, self.length) };
     }
 }

@@ -1,6 +1,6 @@
-//! The module's entry point, in place of the one `#[entrypoint]` makes. That one refuses every call that arrives while the contract is
-//! calling somebody, and this contract needs two of them: its own, by which its owners change, and coins that a contract it calls
-//! sends back. Copy this file to a contract with the same needs.
+//! The module's entry point, instead of the one from `#[entrypoint]`. That one refuses every incoming call during outgoing calls,
+//! and this contract needs two of them: its calls to itself, which change owners, and coins that a called contract
+//! sends back. Copy this file to contracts with this requirement.
 
 #[cfg(target_arch = "wasm32")]
 #[no_mangle]
@@ -10,7 +10,7 @@ pub extern "C" fn user_entrypoint(length: usize) -> usize {
     use stylus_sdk::prelude::*;
 
     let host = VM { host: WasmVM {} };
-    host.pay_for_memory_grow(0); // A module that never names this call could not grow its memory.
+    host.pay_for_memory_grow(0); // A module must import this function, or its memory cannot grow.
     let input = host.read_args(length);
     let welcome = !host.msg_reentrant() || input.is_empty() || host.msg_sender() == host.contract_address();
     let answer = if welcome {

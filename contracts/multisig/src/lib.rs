@@ -1,8 +1,8 @@
-//! An account of several owners. One proposes a call, others confirm it, and once `threshold` of them have, any owner carries it out:
-//! once. Owners and the threshold change by the same way only, through a proposal that calls the contract itself.
+//! An account of several owners. An owner proposes a call. After `threshold` owners have confirmed it, any owner can execute it,
+//! once. Owners and the threshold change only through a proposal that calls the contract itself.
 //!
-//! A confirmation counts while the one who gave it is an owner, and for that time only: an owner who goes and comes back begins
-//! anew. So what was confirmed by people who have left is not.
+//! A confirmation counts only during the term in which its owner gave it. An owner who is removed and added again starts without
+//! confirmations, and those of removed owners do not count.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -20,7 +20,7 @@ use words::Words;
 
 corniche_contract::abi!();
 
-/// Confirmations are counted by asking for every owner's.
+/// Bounds the loop over all owners that counts confirmations.
 const MOST_OWNERS: u64 = 50;
 
 sol! {
@@ -33,31 +33,31 @@ sol! {
     event OwnerRemoved(address indexed owner);
     event ThresholdChanged(uint256 threshold);
 
-    /// The caller owns nothing here.
+    /// The caller is not an owner.
     error NotOwner(address caller);
-    /// Only a proposal can do that: by calling the contract itself.
+    /// Only a proposal can do this, by calling the contract itself.
     error NotByItself(address caller);
-    /// Nobody proposed that.
+    /// No proposal has this number.
     error NoSuchProposal(uint256 id);
     error AlreadyExecuted(uint256 id);
     error AlreadyConfirmed(uint256 id, address owner);
     error NotConfirmed(uint256 id, address owner);
-    /// Fewer of the present owners have confirmed than must.
+    /// Fewer current owners have confirmed than required.
     error TooFewConfirmations(uint256 id, uint256 confirmations, uint256 threshold);
-    /// An owner is neither nobody, nor the contract itself, nor one already.
+    /// An owner must not be zero, the contract itself, or an owner already.
     error BadOwner(address owner);
-    /// There is at least one owner, at most 50, and the threshold is between 1 and their number.
+    /// There must be 1 to 50 owners, and the threshold must be between 1 and their number.
     error BadThreshold(uint256 owners, uint256 threshold);
-    /// The contract is calling somebody just now.
+    /// The contract is in an outgoing call.
     error Busy();
 }
 
 sol_storage! {
     pub struct Multisig {
-        /// From zero on.
+        /// Indices start at zero.
         mapping(uint256 => address) owners;
         uint256 count;
-        /// The term of each owner, a number that no other owner ever has; zero for everybody else.
+        /// The term of each owner, a number that no other owner ever has; zero for other accounts.
         mapping(address => uint256) terms;
         uint256 last_term;
         uint256 threshold;
@@ -70,7 +70,7 @@ sol_storage! {
         bool executed;
         uint256 value;
         Words data;
-        /// In which term an owner confirmed it.
+        /// Term in which an owner confirmed it.
         mapping(address => uint256) confirmed;
     }
 }
@@ -89,7 +89,7 @@ pub enum MultisigError {
     TooFewConfirmations(TooFewConfirmations),
     BadOwner(BadOwner),
     BadThreshold(BadThreshold),
-    /// What was called reverted: its own error is handed on, and the proposal can be tried again.
+    /// The called contract reverted. Its error is passed on, and the proposal can be tried again.
     Call(CallError),
 }
 
@@ -125,19 +125,19 @@ impl Multisig {
         self.threshold.get()
     }
 
-    /// Proposals are numbered from zero.
+    /// Number of proposals. Their ids start at zero.
     pub fn proposals(&self) -> U256 {
         self.proposed.get()
     }
 
-    /// What is to be called, and whether it has been.
+    /// Returns a proposal's call, and true if it was executed.
     pub fn proposal(&self, id: U256) -> Result<(Address, U256, Bytes, bool), MultisigError> {
         self.proposed(id)?;
         let proposal = self.proposals.getter(id);
         Ok((proposal.to.get(), proposal.value.get(), proposal.data.get().into(), proposal.executed.get()))
     }
 
-    /// How many of the present owners have confirmed it.
+    /// Number of current owners who have confirmed it.
     pub fn confirmations(&self, id: U256) -> U256 {
         U256::from(self.owners().into_iter().filter(|owner| self.is_confirmed(id, *owner)).count())
     }
@@ -183,7 +183,7 @@ impl Multisig {
         Ok(())
     }
 
-    /// Carries out what enough owners have confirmed, and returns what the call returned.
+    /// Executes a proposal with enough confirmations, and returns the result of the call.
     pub fn execute(&mut self, id: U256) -> Result<Bytes, MultisigError> {
         let by = self.owner()?;
         self.open(id)?;
@@ -191,7 +191,7 @@ impl Multisig {
         if confirmations < threshold {
             return Err(TooFewConfirmations { id, confirmations, threshold }.into());
         }
-        // Before the call, so that whatever happens in it finds this done.
+        // Before the call, so that code in the call sees the proposal as executed.
         let mut proposal = self.proposals.setter(id);
         proposal.executed.set(true);
         let (to, value, data) = (proposal.to.get(), proposal.value.get(), proposal.data.get());
@@ -201,7 +201,7 @@ impl Multisig {
         Ok(answer.into())
     }
 
-    /// Only by a proposal, as all that follow.
+    /// Only by a proposal, like all that follow.
     pub fn add_owner(&mut self, owner: Address, threshold: U256) -> Done {
         self.by_itself()?;
         self.admit(owner)?;
@@ -227,7 +227,7 @@ impl Multisig {
 }
 
 impl Multisig {
-    /// Who calls, if that is an owner.
+    /// Returns the caller, if it is an owner.
     fn owner(&self) -> Result<Address, MultisigError> {
         let caller = self.vm().msg_sender();
         if !self.is_owner(caller) {
@@ -278,7 +278,7 @@ impl Multisig {
             return Err(BadOwner { owner }.into());
         };
         self.terms.insert(owner, U256::ZERO);
-        // The last one takes the place.
+        // The last owner takes the free index.
         let count = self.count.get() - U256::ONE;
         let last = self.owners.take(count);
         if U256::from(at) != count {

@@ -1,4 +1,4 @@
-//! Natively, against the SDK's in-memory host. There the contract calls itself by setting the sender.
+//! Native tests on the SDK's host in memory. The contract's calls to itself are simulated by setting the sender.
 
 use super::*;
 use alloy_primitives::B256;
@@ -109,7 +109,7 @@ fn who_left_counts_no_more_and_who_comes_back_begins_anew() {
     assert_eq!(multisig.confirmations(id), n(1));
 }
 
-/// What people do to a multisig of theirs, in any order and without sense.
+/// Random actions on a multisig, in any order.
 #[derive(Clone, Debug)]
 enum Deed {
     Propose(u8),
@@ -136,7 +136,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// The same in sets: who is an owner, and who confirmed what during the present term.
+/// A model in sets: owners, and the confirmations of the current terms.
 #[derive(Clone, Default)]
 struct Model {
     owners: BTreeSet<u8>,
@@ -147,7 +147,7 @@ struct Model {
 }
 
 impl Model {
-    /// Whether it may be done; if so, it is.
+    /// Returns true if the action is allowed, and applies it.
     fn does(&mut self, deed: &Deed) -> bool {
         let before = self.clone();
         let done = match *deed {
@@ -225,14 +225,14 @@ fn really_does(vm: &TestVM, multisig: &mut Multisig, deed: &Deed) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
-    /// Above all: nothing is executed with fewer than `threshold` confirmations of people who are owners then, and once only.
+    /// Main invariant: a proposal is executed only with `threshold` confirmations of current owners, and once only.
     #[test]
     fn it_does_what_sets_of_people_would(owners in 1..5_u8, threshold in 1..5_u64, deeds in prop::collection::vec(deed(), 1..60)) {
         prop_assume!(threshold <= u64::from(owners));
         let (vm, mut multisig) = multisig(owners, threshold);
         let mut model = Model { owners: (0..owners).collect(), threshold, ..Model::default() };
         for deed in deeds {
-            // A call that fails leaves nothing behind, which on a chain the node sees to.
+            // A failed call must leave no changes. On a chain the node ensures this.
             let before = vm.snapshot().storage;
             let done = really_does(&vm, &mut multisig, &deed);
             if !done {

@@ -1,5 +1,5 @@
-//! Bytes in storage, 32 a slot. The SDK's own go in one by one and divide to find their slot, which alone makes the module a tenth
-//! larger.
+//! Bytes in storage, 32 per slot. The SDK's bytes are stored one by one and divide to find a slot, which alone makes the module a
+//! tenth larger.
 
 use alloc::vec::Vec;
 use alloy_primitives::{B256, U256};
@@ -23,7 +23,7 @@ impl Words {
         bytes
     }
 
-    /// Into an empty one.
+    /// Requires empty storage.
     pub fn set(&mut self, bytes: &[u8]) {
         self.length.set(U256::from(bytes.len()));
         for (at, chunk) in bytes.chunks(32).enumerate() {

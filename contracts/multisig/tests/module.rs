@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run: here the contract really calls itself, and others really call back.
+//! Runs the real WebAssembly on the nodes' virtual machine. Here the contract really calls itself, and others really call back.
 
 use alloy_sol_types::{sol, SolCall};
 use corniche_harness::{Address, Bytes, Chain, Contract, Failed, U256};
@@ -62,7 +62,7 @@ fn contract(folder: &str) -> Contract {
     Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap()
 }
 
-/// A multisig of three owners, two of whom have to agree, with a thousand wei.
+/// A multisig of three owners with threshold two and a thousand wei.
 #[derive(Clone)]
 struct Place {
     chain: Chain,
@@ -98,7 +98,7 @@ impl Place {
         Ok(self.chain.by(self.people[who]).send(self.multisig, Multisig::executeCall { id })?.output)
     }
 
-    /// Alice and bob agree that the multisig calls this.
+    /// Alice and bob confirm and execute this call.
     fn agree(&mut self, to: Address, value: u64, data: impl Into<Bytes>) -> Result<Bytes, Failed> {
         let id = self.propose(0, to, value, data)?;
         self.confirm(1, id)?;
@@ -151,7 +151,7 @@ fn it_calls_contracts_and_hands_on_what_they_say() {
     let error: ERC20InsufficientBalance = refused.error().unwrap();
     assert_eq!((error.sender, error.needed), (place.multisig, n(7)));
 
-    // What failed was not executed: it can be tried again.
+    // The failed call does not count as executed, so it can be tried again.
     place.chain.by(dave).send(token, transferCall { to: place.multisig, value: n(7) }).unwrap();
     let answer = place.execute(0, n(0)).unwrap();
     assert!(transferCall::abi_decode_returns(&answer).unwrap());
@@ -215,7 +215,7 @@ fn what_people_who_left_confirmed_is_not_confirmed() {
     place.execute(1, id).unwrap();
 }
 
-/// Whoever is called may send coins back, and may do nothing else meanwhile: not even what an owner may, when it is one.
+/// A called contract may send coins back, and nothing else meanwhile, even if it is an owner.
 #[test]
 fn who_is_called_can_send_coins_back_and_nothing_else() {
     let mut place = Place::new();
@@ -264,7 +264,7 @@ fn the_module_carries_its_interface_and_it_is_the_one_tried_here() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Coins leave when two of the three have confirmed and have not changed their minds, and once.
+    /// Coins leave only with current confirmations of two of the three owners, and once.
     #[test]
     fn coins_leave_by_agreement_only(deeds in prop::collection::vec((0..4_usize, 0..5_usize, 0..3_u64), 1..30)) {
         let mut place = Place::new();

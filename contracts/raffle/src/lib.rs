@@ -1,7 +1,7 @@
-//! A draw by what nobody knew before: tickets first, randomness later.
+//! A draw by unpredictable randomness: tickets first, randomness later.
 //!
-//! Whoever buys does not know the number that will be drawn, as it comes into being with a later block. Whoever draws does, so that is
-//! anybody: a caller can take a draw back that they dislike (by reverting), but not keep all others from drawing.
+//! Buyers do not know the drawn number, because a later block creates it. The drawer does know it, so any account may draw: a
+//! caller can revert an unfavourable draw, but cannot stop others from drawing.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -21,15 +21,15 @@ sol! {
 
     #[derive(Debug, PartialEq, Eq)]
     error WrongPrice(uint256 paid, uint256 price);
-    /// Tickets are sold until then, and drawn after it.
+    /// Tickets are sold before this time, and drawn after it.
     #[derive(Debug, PartialEq, Eq)]
     error Closed(uint256 since);
     #[derive(Debug, PartialEq, Eq)]
     error NotClosed(uint256 until);
-    /// Nobody bought a ticket, or it was drawn before.
+    /// There are no tickets, or the winner is drawn already.
     #[derive(Debug, PartialEq, Eq)]
     error NothingToDraw();
-    /// There is no winner yet, or the winner takes no coins.
+    /// There is no winner yet, or the winner accepts no coins.
     #[derive(Debug, PartialEq, Eq)]
     error NotPaid();
 }
@@ -37,12 +37,12 @@ sol! {
 sol_storage! {
     #[entrypoint]
     pub struct Raffle {
-        /// Of a ticket, in wei.
+        /// Price of a ticket, in wei.
         uint256 price;
-        /// Seconds since 1970; from then on nothing is sold, and it may be drawn.
+        /// Seconds since 1970. From then on the sale is closed and the winner can be drawn.
         uint256 closes;
         address[] tickets;
-        /// Zero until it is drawn.
+        /// Zero before the draw.
         address winner;
     }
 }
@@ -72,7 +72,7 @@ impl Raffle {
         self.closes.get()
     }
 
-    /// How many were sold.
+    /// Number of tickets sold.
     pub fn tickets(&self) -> U256 {
         U256::from(self.tickets.len())
     }
@@ -81,7 +81,7 @@ impl Raffle {
         self.winner.get()
     }
 
-    /// A ticket for the caller.
+    /// Buys a ticket for the caller.
     #[payable]
     pub fn buy(&mut self) -> Result<(), RaffleError> {
         let (paid, price, closes) = (self.vm().msg_value(), self.price.get(), self.closes.get());
@@ -98,13 +98,13 @@ impl Raffle {
         Ok(())
     }
 
-    /// Draws the winner; anybody may, once nothing is sold any more.
+    /// Draws the winner after the sale. Any account may call.
     pub fn draw(&mut self) -> Result<(), RaffleError> {
         let closes = self.closes.get();
         if U256::from(self.vm().block_timestamp()) < closes {
             return Err(NotClosed { until: closes }.into());
         }
-        // Hashed with the raffle's address: raffles that are drawn in one block do not draw the same.
+        // Hashed with the raffle's address, so that raffles drawn in one block differ.
         let drawn = keccak256([block_randomness().as_slice(), self.vm().contract_address().as_slice()].concat());
         let Some(ticket) = U256::from_be_bytes(drawn.0).checked_rem(self.tickets()) else {
             return Err(NothingToDraw {}.into());
@@ -117,7 +117,7 @@ impl Raffle {
         Ok(())
     }
 
-    /// Pays all there is to the winner, whoever asks for it.
+    /// Pays the whole balance to the winner. Any account may call.
     pub fn pay(&mut self) -> Result<(), RaffleError> {
         let (winner, prize) = (self.winner.get(), self.vm().balance(self.vm().contract_address()));
         if winner.is_zero() {

@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run.
+//! Runs the real WebAssembly on the nodes' virtual machine.
 
 use alloy_sol_types::sol;
 use corniche_harness::{Address, Chain, Contract, B256, U256};
@@ -21,7 +21,7 @@ sol! {
 const PRICE: u64 = 1_000_000;
 const HOUR: u64 = 3_600;
 
-/// A raffle that closes in an hour, and who may buy.
+/// A raffle that closes in an hour, and three buyers.
 fn raffle() -> (Chain, Address, [Address; 3]) {
     let mut chain = Chain::new();
     let people = ["alice", "bob", "carol"].map(|name| chain.account(name));
@@ -56,7 +56,7 @@ fn tickets_first_then_a_draw_by_what_nobody_knew() {
     chain.gas().assert_as_in("gas.txt");
 }
 
-/// The same history draws another ticket where the block has another randomness, and the same where it has the same.
+/// For one history, other randomness draws another ticket, and equal randomness an equal ticket.
 #[test]
 fn only_the_block_decides() {
     let (mut chain, raffle, people) = raffle();

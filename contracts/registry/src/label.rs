@@ -1,21 +1,21 @@
-//! What a name may look like. One spelling, and nothing that looks like another: no capitals, no other alphabets, no hyphens at the ends or
-//! side by side, which also keeps out `xn--`, by which some programs show other alphabets after all.
+//! Valid names. Each name has one spelling and no lookalikes: no capitals, no other alphabets, no hyphens at the ends or
+//! adjacent. The last rule also excludes `xn--`, which some programs display in other alphabets.
 
 use crate::{BadCharacter, BadHyphen, BadLength, RegistryError};
 use alloc::string::String;
 use alloy_primitives::{B256, U256};
 
 const LEAST: usize = 3;
-/// As many as a word holds, so that a name is its own key.
+/// As many bytes as a word, so that a name is its own key.
 const MOST: usize = 32;
 
-/// A name that is spelt as it has to be: its characters, then zeros.
+/// A valid name: its characters, then zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(pub B256);
 
 impl Label {
     pub fn of(name: &str) -> Result<Self, RegistryError> {
-        // First, so that what follows counts characters where it counts bytes.
+        // Checked first, so that later checks can count bytes as characters.
         let strange = |(_, one): &(usize, char)| !matches!(one, 'a'..='z' | '0'..='9' | '-');
         if let Some((at, one)) = name.char_indices().find(strange) {
             return Err(BadCharacter { position: U256::from(at), character: one.into(), codePoint: one.into() }.into());
@@ -37,7 +37,7 @@ impl Label {
         self.0.iter().position(|byte| *byte == 0).unwrap_or(MOST)
     }
 
-    /// The name again.
+    /// Converts back to the name.
     pub fn name(&self) -> String {
         String::from_utf8(self.0[..self.length()].into()).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Names for accounts. A name belongs to one account for as many days as were paid for, resolves to an address, and can be what an
-//! account is called.
+//! Names for accounts. An account owns a name for the paid number of days. The name resolves to an address, and can be an
+//! account's primary name.
 //!
 //! ```text
 //! commit ── a minute, at most a day ──▶ register ──▶ held ── days paid for ──▶ expired ── 30 days ──▶ free
@@ -7,9 +7,9 @@
 //!                                                     └───────── renew ──────────┘
 //! ```
 //!
-//! Whoever wants a name first commits to a hash of it, so that nobody who sees the registration on its way can be faster with the same name.
-//! A name has tenures: each owner's is another, and what is recorded of a name is recorded of one of its tenures. So nothing that a former
-//! owner said is left to the next one, and nothing has to be cleaned up.
+//! Registration starts with a commitment to a hash, so that no one who sees a pending registration can register the name first.
+//! A name has tenures: each owner has a new one, and records of a name belong to a tenure. So no record of a former owner is
+//! valid for the next one, and no cleanup is needed.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -29,42 +29,42 @@ use stylus_sdk::prelude::*;
 corniche_contract::abi!();
 
 const DAY: u64 = 86_400;
-/// Seconds between commitment and registration: whoever sees the registration and commits then comes too late.
+/// Seconds between commitment and registration: a commitment made after seeing the registration is too late.
 const LEAST_AGE: u64 = 60;
 const MOST_AGE: u64 = DAY;
-/// Days that a registration is for, and days that a name is ever paid ahead.
+/// Minimum and maximum days of a registration; the latter is also the maximum that a name can be paid ahead.
 const LEAST_DAYS: u64 = 30;
 const MOST_DAYS: u64 = 3_650;
-/// Seconds for which a name that expired waits for its owner.
+/// Seconds after its end in which an expired name can still be renewed.
 const GRACE: u64 = 30 * DAY;
 /// Bits of a price, so that no product of prices overflows.
 const PRICE_BITS: usize = 128;
 
 sol! {
     event Committed(bytes32 indexed commitment, address indexed by);
-    /// Indexed is the name itself here, followed by zeros.
+    /// `label` is the name itself, followed by zeros.
     event Registered(bytes32 indexed label, address indexed owner, string name, uint64 expires, uint256 paid);
     event Renewed(bytes32 indexed label, address indexed by, string name, uint64 expires, uint256 paid);
     event Released(bytes32 indexed label, address indexed owner, string name);
     event Offered(bytes32 indexed label, address indexed owner, address indexed to, string name);
     event Transferred(bytes32 indexed label, address indexed from, address indexed to, string name);
-    /// Zero: the name resolves to its owner.
+    /// Zero means that the name resolves to its owner.
     event AddressChanged(bytes32 indexed label, address indexed account, string name);
-    /// Empty: the account is not called anything.
+    /// Empty means that the account has no primary name.
     event PrimaryNameChanged(address indexed account, string name);
     event Withdrawn(address indexed to, uint256 value);
 
-    /// What there is to know of a name.
+    /// All data of a name.
     #[derive(Debug, PartialEq, Eq, AbiType)]
     struct Entry {
-        /// 0 free, 1 held, 2 expired. Whatever is not there is zero.
+        /// 0 free, 1 held, 2 expired. Fields without a value are zero.
         uint8 state;
         address owner;
         /// Unix seconds.
         uint64 expires;
-        /// What it resolves to, while it is held.
+        /// The address that it resolves to, while it is held.
         address account;
-        /// Who may accept it, while it is held.
+        /// The account that may accept it, while it is held.
         address heir;
     }
 
@@ -73,21 +73,21 @@ sol! {
     error BadCharacter(uint256 position, string character, uint32 codePoint);
     #[derive(Debug, PartialEq, Eq)]
     error BadLength(uint256 length, uint256 least, uint256 most);
-    /// A hyphen stands between two letters or digits.
+    /// A hyphen must be between two letters or digits.
     #[derive(Debug, PartialEq, Eq)]
     error BadHyphen(uint256 position);
-    /// Nobody pays as much, and its products would overflow.
+    /// The price is too high: its products would overflow.
     #[derive(Debug, PartialEq, Eq)]
     error BadPrice(uint256 price);
     #[derive(Debug, PartialEq, Eq)]
     error BadTerm(uint64 term, uint64 least, uint64 most);
-    /// Nobody can own a name, or be paid.
+    /// The zero address cannot own a name or be paid.
     #[derive(Debug, PartialEq, Eq)]
     error ZeroAddress();
-    /// Until then at least; longer if it is renewed.
+    /// Taken at least until this time, or longer after a renewal.
     #[derive(Debug, PartialEq, Eq)]
     error Taken(string name, uint64 until);
-    /// Nobody committed to this, or it was used.
+    /// There is no such commitment, or it was used.
     #[derive(Debug, PartialEq, Eq)]
     error NotCommitted(bytes32 commitment);
     #[derive(Debug, PartialEq, Eq)]
@@ -98,19 +98,19 @@ sol! {
     error CommitmentTooOld(bytes32 commitment, uint64 since);
     #[derive(Debug, PartialEq, Eq)]
     error TooLittle(uint256 paid, uint256 price);
-    /// Takes no coins. Who registers or renews can send the price exactly.
+    /// The payee accepts no coins. A caller can pay the exact price instead.
     #[derive(Debug, PartialEq, Eq)]
     error NotPaid(address to, uint256 value);
     #[derive(Debug, PartialEq, Eq)]
     error NotRegistered(string name);
-    /// Anybody can renew it still.
+    /// The name can still be renewed.
     #[derive(Debug, PartialEq, Eq)]
     error Expired(string name, uint64 since);
     #[derive(Debug, PartialEq, Eq)]
     error NotOwner(address caller, address owner);
     #[derive(Debug, PartialEq, Eq)]
     error NotOffered(string name, address caller);
-    /// An account is called by a name that resolves to it.
+    /// A primary name must resolve to the account.
     #[derive(Debug, PartialEq, Eq)]
     error ResolvesElsewhere(string name, address account);
 }
@@ -119,34 +119,34 @@ sol_storage! {
     #[entrypoint]
     pub struct Registry {
         address treasury;
-        /// In wei, of a day of a name of five characters or more.
+        /// Price in wei of a day of a name of five characters or more.
         uint256 price;
         mapping(bytes32 => Name) names;
-        /// When it was committed to; zero: it was not, or has been used.
+        /// Time of a commitment. Zero means that there is none, or that it was used.
         mapping(bytes32 => uint64) commitments;
         mapping(address => Primary) primaries;
     }
 
-    /// The first three share a word.
+    /// The first three fields share a word.
     pub struct Name {
-        /// Zero: released, or never registered.
+        /// Zero means released, or never registered.
         address owner;
         /// Unix seconds, until the year 36812.
         uint40 expires;
-        /// Of the present or the last owner; from one on.
+        /// Number of the current or last tenure, starting at one.
         uint56 tenure;
         mapping(uint56 => Records) records;
     }
 
-    /// What an owner says, in their tenure.
+    /// An owner's records in one tenure.
     pub struct Records {
-        /// Zero: the owner.
+        /// Zero means the owner.
         address account;
-        /// Who may become the owner; zero: nobody.
+        /// The account that may accept the name. Zero means none.
         address heir;
     }
 
-    /// What an account is called, as long as the name resolves to it and its tenure is this one.
+    /// An account's primary name, valid while the name resolves to the account and has this tenure.
     pub struct Primary {
         bytes32 label;
         uint56 tenure;
@@ -158,7 +158,7 @@ sol_storage! {
 pub enum State {
     Free,
     Held,
-    /// Does not resolve, and nobody else can have it yet.
+    /// Does not resolve, and cannot be registered yet.
     Expired,
 }
 
@@ -188,7 +188,7 @@ type Done = Result<(), RegistryError>;
 
 #[public]
 impl Registry {
-    /// `treasury` gets the fees and can do nothing else; `price` is that of a day of a name of five characters or more, in wei.
+    /// `treasury` gets the fees and has no other rights. `price` is in wei, for a day of a name of five characters or more.
     #[constructor]
     pub fn constructor(&mut self, treasury: Address, price: U256) -> Done {
         if treasury.is_zero() {
@@ -206,27 +206,27 @@ impl Registry {
         self.treasury.get()
     }
 
-    /// What so many days cost: four characters ten times as much as five or more, three a hundred times.
+    /// Price of this many days: four characters cost ten times as much as five or more, three a hundred times.
     pub fn price(&self, name: String, term: u64) -> Result<U256, RegistryError> {
         Ok(self.price_of(Label::of(&name)?, term))
     }
 
-    /// What to commit to. Whoever answers this learns the name, so ask a node of one's own.
+    /// Returns the hash to commit to. The node learns the name, so use your own node.
     pub fn commitment(&self, name: String, owner: Address, term: u64, secret: B256) -> Result<B256, RegistryError> {
         Ok(self.commitment_of(Label::of(&name)?, owner, term, secret))
     }
 
-    /// When somebody committed to it; zero if nobody did, or it was used.
+    /// Time of a commitment. Zero if there is none, or if it was used.
     pub fn committed(&self, commitment: B256) -> u64 {
         self.commitments.get(commitment).as_limbs()[0]
     }
 
-    /// The address that a name stands for. Fails rather than answer with nobody's.
+    /// Returns the address of a name. Reverts instead of returning zero.
     pub fn resolve(&self, name: String) -> Result<Address, RegistryError> {
         Ok(self.target(self.held(&name)?))
     }
 
-    /// What an account calls itself, if the name resolves to it; empty otherwise.
+    /// Returns an account's primary name if it resolves to the account, otherwise an empty string.
     pub fn name_of(&self, account: Address) -> String {
         let primary = self.primaries.getter(account);
         let (label, tenure) = (Label(primary.label.get()), primary.tenure.get());
@@ -238,7 +238,7 @@ impl Registry {
         }
     }
 
-    /// What there is to know of a name.
+    /// Returns all data of a name.
     pub fn entry(&self, name: String) -> Result<Entry, RegistryError> {
         let label = Label::of(&name)?;
         let state = self.state(label);
@@ -252,10 +252,10 @@ impl Registry {
         Ok(Entry { state: state as u8, owner, expires, account, heir })
     }
 
-    /// Commits to a name without telling it. Registering works a minute later at the earliest, and a day later at the latest.
+    /// Commits to a name without revealing it. Registration is possible from a minute to a day later.
     pub fn commit(&mut self, commitment: B256) -> Done {
         let (now, since) = (self.vm().block_timestamp(), self.committed(commitment));
-        // Who sees a commitment must not be able to make it younger.
+        // Others who see a commitment must not be able to make it younger.
         if since != 0 && now <= since + MOST_AGE {
             return Err(AlreadyCommitted { commitment, until: since + MOST_AGE }.into());
         }
@@ -265,7 +265,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Registers what was committed to, whoever sends it; `term` is in days. What was paid too much comes back.
+    /// Registers a committed name. Any account may call; `term` is in days. Refunds the excess.
     #[payable]
     pub fn register(&mut self, name: String, owner: Address, term: u64, secret: B256) -> Done {
         let label = Label::of(&name)?;
@@ -284,7 +284,7 @@ impl Registry {
         self.give_back(paid)
     }
 
-    /// Adds days from the end of those paid for, whoever pays. It changes nothing else.
+    /// Adds days to the end of the term. Any account may pay. Nothing else changes.
     #[payable]
     pub fn renew(&mut self, name: String, term: u64) -> Done {
         let label = Label::of(&name)?;
@@ -299,7 +299,7 @@ impl Registry {
         self.give_back(paid)
     }
 
-    /// Gives a name up, at once. Days that are left are not paid back.
+    /// Gives a name up at once. Remaining days are not refunded.
     pub fn release(&mut self, name: String) -> Done {
         let (label, owner) = self.own(&name)?;
         let mut one = self.names.setter(label.0);
@@ -309,7 +309,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Lets somebody become the owner by accepting; zero takes the offer back. There is one at a time.
+    /// Lets an account become the owner by accepting. Zero withdraws the offer. A name has at most one offer.
     pub fn offer(&mut self, name: String, to: Address) -> Done {
         let (label, owner) = self.own(&name)?;
         let tenure = self.tenure(label);
@@ -318,7 +318,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes over a name that was offered. What its owner recorded is gone: it resolves to the new one.
+    /// Accepts an offered name. Records of the old owner are void: the name resolves to the new owner.
     pub fn accept(&mut self, name: String) -> Done {
         let (label, caller) = (self.held(&name)?, self.vm().msg_sender());
         if self.heir(label) != caller {
@@ -330,7 +330,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What the name resolves to from now on; zero: its owner.
+    /// Sets the address of the name. Zero means its owner.
     pub fn set_address(&mut self, name: String, account: Address) -> Done {
         let (label, _) = self.own(&name)?;
         let tenure = self.tenure(label);
@@ -339,7 +339,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What the caller is called: a name that resolves to it, whoever owns that. Empty: nothing.
+    /// Sets the caller's primary name: a name that resolves to the caller, with any owner. An empty name removes it.
     pub fn set_primary_name(&mut self, name: String) -> Done {
         let caller = self.vm().msg_sender();
         let (label, tenure) = if name.is_empty() {
@@ -359,9 +359,9 @@ impl Registry {
         Ok(())
     }
 
-    /// Pays all fees to the treasury, whoever asks for it, and returns how much that was.
+    /// Pays all fees to the treasury and returns the amount. Any account may call.
     pub fn withdraw(&mut self) -> Result<U256, RegistryError> {
-        // Nothing else is here: coins come with a registration or a renewal only.
+        // The balance contains only fees: only registrations and renewals accept coins.
         let (to, value) = (self.treasury.get(), self.vm().balance(self.vm().contract_address()));
         self.vm().log(Withdrawn { to, value });
         self.pay(to, value)?;
@@ -374,7 +374,7 @@ impl Registry {
         self.names.getter(label.0).owner.get()
     }
 
-    // By limbs, here and where times are stored: conversions that check bring the words of their panics into the module, four kilobytes.
+    // By limbs, here and where times are stored: checked conversions add their panic messages to the module, four kilobytes.
     fn expires(&self, label: Label) -> u64 {
         self.names.getter(label.0).expires.get().as_limbs()[0]
     }
@@ -394,7 +394,7 @@ impl Registry {
         }
     }
 
-    /// Of the present tenure.
+    /// Address in the current tenure.
     fn target(&self, label: Label) -> Address {
         let one = self.names.getter(label.0);
         let account = one.records.getter(one.tenure.get()).account.get();
@@ -410,7 +410,7 @@ impl Registry {
         one.records.getter(one.tenure.get()).heir.get()
     }
 
-    /// A name that somebody has.
+    /// Requires a name with an owner.
     fn held(&self, name: &str) -> Result<Label, RegistryError> {
         let label = Label::of(name)?;
         match self.state(label) {
@@ -420,7 +420,7 @@ impl Registry {
         }
     }
 
-    /// A name that the caller has.
+    /// Requires a name that the caller owns.
     fn own(&self, name: &str) -> Result<(Label, Address), RegistryError> {
         let label = self.held(name)?;
         let (caller, owner) = (self.vm().msg_sender(), self.owner(label));
@@ -430,7 +430,7 @@ impl Registry {
         Ok((label, owner))
     }
 
-    /// A new owner, about whose name nothing is recorded yet.
+    /// Sets a new owner. The new tenure has no records.
     fn begin_tenure(&mut self, label: Label, owner: Address) {
         let mut one = self.names.setter(label.0);
         let tenure = one.tenure.get() + U56::ONE;
@@ -438,8 +438,8 @@ impl Registry {
         one.owner.set(owner);
     }
 
-    /// The name, the owner and the term, so that whoever sees them on their way can do nothing else with them; the chain and the
-    /// contract, so that it counts nowhere else; the secret, so that nobody can guess.
+    /// Name, owner and term prevent other uses of a revealed registration. Chain and contract prevent uses elsewhere. The secret
+    /// prevents guessing.
     fn commitment_of(&self, label: Label, owner: Address, term: u64, secret: B256) -> B256 {
         let chain = U256::from(self.vm().chain_id());
         keccak256((chain, self.vm().contract_address(), label.0, owner, term, secret).abi_encode())
@@ -461,7 +461,7 @@ impl Registry {
         Ok(())
     }
 
-    /// When a term ends that begins then.
+    /// Returns the end of a term that starts at `from`.
     fn extended(&self, from: u64, term: u64, least: u64) -> Result<u64, RegistryError> {
         let most = (self.vm().block_timestamp() + MOST_DAYS * DAY).saturating_sub(from) / DAY;
         if !(least..=most).contains(&term) {
@@ -479,7 +479,7 @@ impl Registry {
         self.price.get() * U256::from(times) * U256::from(term)
     }
 
-    /// The price, if as much was sent along.
+    /// Returns the price, if the caller paid at least that.
     fn charge(&self, label: Label, term: u64) -> Result<U256, RegistryError> {
         let (paid, price) = (self.vm().msg_value(), self.price_of(label, term));
         if paid < price {
@@ -488,7 +488,7 @@ impl Registry {
         Ok(price)
     }
 
-    /// What the caller sent beyond the price. The last thing a function does: whoever is paid can do whatever they like.
+    /// Refunds the excess to the caller. Must be the last action of a function, because the payee can run any code.
     fn give_back(&self, price: U256) -> Done {
         let surplus = self.vm().msg_value() - price;
         if surplus.is_zero() {

@@ -1,4 +1,4 @@
-//! Natively, against the SDK's in-memory host. There coins do not move: what a payee would be sent is told by refusing exactly that.
+//! Native tests on the SDK's host in memory. Coins do not move there: a mocked refusal of an exact amount reveals a payment.
 
 use super::*;
 use alloy_sol_types::SolEvent;
@@ -8,7 +8,7 @@ use stylus_sdk::testing::*;
 
 const TREASURY: Address = Address::repeat_byte(0x7e);
 const START: u64 = 1_000_000;
-/// Of a day of a long name.
+/// Price of a day of a long name.
 const PRICE: u64 = 7;
 const MONTH: u64 = 30 * 86_400;
 
@@ -84,7 +84,7 @@ fn short_names_cost_more_and_nobody_may_be_nobody() {
     assert_eq!(other.price("abc".into(), u64::MAX), Ok((price - n(1)) * n(100) * n(u64::MAX)), "does not overflow");
 }
 
-/// Each of the six things that a commitment is for, changed on its own.
+/// Changes each of the six values of a commitment separately.
 #[test]
 fn a_commitment_is_for_one_registration_here() {
     let (vm, mut registry) = registry();
@@ -139,7 +139,7 @@ fn a_commitment_counts_from_a_minute_to_a_day_and_nobody_makes_it_younger() {
 
 const NAMES: [&str; 3] = ["abc", "wxyz", "corniche"];
 const PEOPLE: u8 = 3;
-/// In the place of a person: whoever may do it. By chance alone hardly anybody could do anything.
+/// Placeholder for an account that has the right to do it. Random accounts would rarely have it.
 const WHO_MAY: u8 = PEOPLE;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,7 +150,7 @@ struct Promise {
     secret: u8,
 }
 
-/// What is registered other than what was committed to.
+/// A difference between the registration and the commitment.
 #[derive(Clone, Debug)]
 enum Twist {
     None,
@@ -160,24 +160,24 @@ enum Twist {
     Secret(u8),
 }
 
-/// Beside the price.
+/// The payment relative to the price.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pays {
     TooLittle,
     Exactly,
     TooMuch,
-    /// And takes nothing back.
+    /// More than the price, from a payee that refuses the refund.
     TooMuchForGood,
 }
 
-/// What people do, in any order and without sense.
+/// Random actions, in any order.
 #[derive(Clone, Debug)]
 enum Deed {
     Wait(u64),
-    /// So many seconds after the last one of a name's term.
+    /// This many seconds after the last second of a name's term.
     Until(&'static str, u64),
     Commit(Promise),
-    /// What was committed to last, last but one, …
+    /// An index into the commitments, the newest first.
     Register(u8, usize, Twist, Pays),
     Renew(u8, &'static str, u64, Pays),
     Release(u8, &'static str),
@@ -185,7 +185,7 @@ enum Deed {
     Accept(u8, &'static str),
     SetAddress(u8, &'static str, Option<u8>),
     SetPrimaryName(u8, Option<&'static str>),
-    /// Whether the treasury refuses it.
+    /// True if the treasury refuses the payment.
     Withdraw(bool),
 }
 
@@ -221,7 +221,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
         4 => (who(), prop::option::weighted(0.9, name())).prop_map(|(by, name)| Deed::SetPrimaryName(by, name)),
         1 => any::<bool>().prop_map(Deed::Withdraw),
     ];
-    // Nor would anybody come to a name, or pass one on.
+    // Otherwise hardly any action would get a name, or transfer one.
     let register = promise().prop_map(|promise| {
         let register = Deed::Register(promise.owner, 0, Twist::None, Pays::Exactly);
         vec![Deed::Commit(promise), Deed::Wait(60), register]
@@ -239,7 +239,7 @@ struct Held {
     heir: Address,
 }
 
-/// All that is to be known: kept by the model, and once more by somebody who reads nothing but events.
+/// All public data: in the model, and again as derived from events only.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Book {
     names: BTreeMap<String, Held>,
@@ -256,7 +256,7 @@ impl Book {
         }
     }
 
-    /// If somebody holds it.
+    /// The name's entry, if it is held.
     fn held(&mut self, name: &str, now: u64) -> Option<&mut Held> {
         (self.state(name, now) == State::Held).then(|| self.names.get_mut(name)).flatten()
     }
@@ -283,7 +283,7 @@ impl Book {
         name.cloned().unwrap_or_default()
     }
 
-    /// Everything said of it before is forgotten.
+    /// Discards all earlier records.
     fn begin(&mut self, name: &str, owner: Address, expires: u64) {
         self.end(name);
         self.names.insert(name.into(), Held { owner, expires, account: Address::ZERO, heir: Address::ZERO });
@@ -339,12 +339,12 @@ impl Book {
     }
 }
 
-/// The same in maps: what is over is taken out of them.
+/// A model in maps, from which ended entries are removed.
 #[derive(Clone, Debug)]
 struct Model {
     now: u64,
     book: Book,
-    /// And those that were used: without a time.
+    /// Includes used commitments, without a time.
     promises: Vec<(Promise, Option<u64>)>,
 }
 
@@ -375,7 +375,7 @@ impl Model {
         }
     }
 
-    /// With somebody in the place of whoever may.
+    /// Replaces the placeholder by an account that has the right.
     fn settled(&self, deed: Deed) -> Deed {
         let owner = |held: &Held| held.owner;
         let account = |held: &Held| if held.account.is_zero() { held.owner } else { held.account };
@@ -389,7 +389,7 @@ impl Model {
         }
     }
 
-    /// Whether it may be done; if so, it is.
+    /// Returns true if the action is allowed, and applies it.
     fn does(&mut self, deed: &Deed) -> bool {
         let now = self.now;
         let to_address = |to: Option<u8>| to.map(person).unwrap_or_default();
@@ -477,7 +477,7 @@ fn price(name: &str, term: u64) -> U256 {
     n(PRICE * term * [100, 10, 1][name.len().min(5) - 3])
 }
 
-/// Who pays, and takes back what was too much or does not.
+/// Pays, and accepts or refuses the refund.
 fn pay(vm: &TestVM, by: u8, price: U256, pays: Pays) {
     vm.set_sender(person(by));
     vm.set_value(match pays {
@@ -485,7 +485,7 @@ fn pay(vm: &TestVM, by: u8, price: U256, pays: Pays) {
         Pays::Exactly => price,
         Pays::TooMuch | Pays::TooMuchForGood => price + n(3),
     });
-    // Of any other sum, this one would take as much as it is sent.
+    // Only this refund is mocked. The payee would accept any other amount.
     vm.mock_call(person(by), Vec::new(), n(3), if pays == Pays::TooMuchForGood { Err(Vec::new()) } else { Ok(Vec::new()) });
 }
 
@@ -539,8 +539,8 @@ fn really_does(vm: &TestVM, registry: &mut Registry, model: &Model, deed: &Deed)
     }
 }
 
-/// A name passes from somebody to somebody else when the owner offered it or gave it up, and not otherwise until it has been
-/// expired for a month. Judged by what the registry itself said before and says now, whatever a model thinks.
+/// A name changes owners only if the owner offered or released it, or a month after it expired.
+/// Judged by the registry's own results before and after, independent of the model.
 fn passes_by_its_owner(deed: &Deed, of: &str, before: &Entry, after: Address) -> bool {
     let Entry { state, owner, heir, .. } = *before;
     match *deed {
@@ -554,7 +554,7 @@ fn passes_by_its_owner(deed: &Deed, of: &str, before: &Entry, after: Address) ->
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// The rule once more, in other words.
+    /// Checks the rule again, in another form.
     #[test]
     fn names_are_words_of_letters_and_digits_joined_by_hyphens(
         name in prop_oneof!["[a-c0-4\\-]{0,35}", "[a-c0-4\\-A\u{430}]{0,35}"]
@@ -574,7 +574,7 @@ proptest! {
         let (mut told, mut entries) = (Book::default(), NAMES.map(|name| registry.entry(name.into()).unwrap()));
         for deed in deeds {
             let deed = model.settled(deed);
-            // A call that fails leaves nothing behind, which on a chain the node sees to.
+            // A failed call must leave no changes. On a chain the node ensures this.
             let before = vm.snapshot().storage;
             let done = really_does(&vm, &mut registry, &model, &deed);
             if done {

@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run: here coins move, and whoever is paid can refuse them or call back.
+//! Runs the real WebAssembly on the nodes' virtual machine: here coins move, and payees can refuse them or call back.
 
 use alloy_sol_types::{sol, SolCall, SolValue};
 use corniche_harness::{Address, Chain, Contract, Failed, Sent, B256, U256};
@@ -65,7 +65,7 @@ sol! {
     function attacks() returns (uint256 tried, uint256 let_in);
 }
 
-/// Of a day of a name of five characters or more.
+/// Price of a day of a name of five characters or more.
 const PRICE: u64 = 1_000;
 const DAY: u64 = 86_400;
 const SECRET: B256 = B256::repeat_byte(0x5e);
@@ -78,10 +78,10 @@ fn contract(folder: &str) -> Contract {
     Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap()
 }
 
-/// What came of a transaction that calls this.
+/// Result of a transaction with this call.
 type Done<C> = Result<Sent<<C as SolCall>::Return>, Failed>;
 
-/// A registry, and people.
+/// A registry and accounts.
 #[derive(Clone)]
 struct Place {
     chain: Chain,
@@ -103,7 +103,7 @@ impl Place {
         Self { chain, registry, treasury, people: [alice, bob, carol] }
     }
 
-    /// The same, with another treasury.
+    /// As `new`, with another treasury.
     fn paying(treasury: impl FnOnce(&mut Chain) -> Address) -> Self {
         let mut place = Self::new();
         place.treasury = treasury(&mut place.chain);
@@ -150,7 +150,7 @@ impl Place {
         self.pay(by, value, register(name, owner, term)).map(drop)
     }
 
-    /// All of it: commits, waits, registers for a month.
+    /// Commits, waits, and registers for a month.
     fn take(&mut self, name: &str, owner: Address) -> Result<(), Failed> {
         self.commit(owner, name, owner, 30)?;
         self.chain.advance(60);
@@ -229,7 +229,7 @@ fn who_sees_a_registration_on_its_way_comes_too_late() {
     let [alice, mallory, _] = place.people;
     place.commit(alice, "alice", alice, 30).unwrap();
     place.chain.advance(60);
-    // Alice's transaction is on its way: name, owner, term and secret are seen now.
+    // Alice's transaction is pending: name, owner, term and secret are visible now.
     let refused = place.register(mallory, "alice", mallory, 30, 0).unwrap_err();
     assert!(refused.error::<Registry::NotCommitted>().is_some(), "the secret is for alice");
     place.commit(mallory, "alice", mallory, 30).unwrap();
@@ -237,7 +237,7 @@ fn who_sees_a_registration_on_its_way_comes_too_late() {
     assert!(refused.error::<Registry::CommitmentTooNew>().is_some());
     let refused = place.commit(mallory, "alice", alice, 30).unwrap_err();
     assert!(refused.error::<Registry::AlreadyCommitted>().is_some(), "alice's does not become younger");
-    // All that mallory can do is pay for alice.
+    // Mallory can only pay for alice.
     place.register(mallory, "alice", alice, 30, 0).unwrap();
     assert_eq!(place.entry("alice").owner, alice);
     place.chain.advance(60);
@@ -246,7 +246,7 @@ fn who_sees_a_registration_on_its_way_comes_too_late() {
     assert_eq!((&error.name[..], error.until), ("alice", place.entry("alice").expires + 30 * DAY));
 }
 
-/// As any program can compute it, so that no node has to be asked.
+/// Computes a commitment without a node, as any program can.
 #[test]
 fn a_commitment_is_a_hash_of_six_words_and_works_once() {
     let mut place = Place::new();
@@ -268,7 +268,7 @@ fn a_commitment_is_a_hash_of_six_words_and_works_once() {
     let refused = place.register(alice, "alice", alice, 30, 0).unwrap_err();
     assert_eq!(refused.error::<Registry::NotCommitted>().unwrap().commitment, commitment);
 
-    // Nor does it anywhere else.
+    // The commitment is not valid on another contract either.
     let treasury = place.treasury;
     place.registry = place.chain.by(alice).deploy(&Contract::in_this_crate(), (treasury, n(PRICE))).unwrap();
     place.send(alice, Registry::commitCall { commitment }).unwrap();
@@ -391,7 +391,7 @@ fn an_account_is_called_by_what_resolves_to_it() {
     assert_eq!(place.name_of(bob), "");
 }
 
-/// Who pays through a contract that takes no coins sends the price exactly, or is told.
+/// A caller who pays through a contract that accepts no coins has to pay exactly; otherwise it gets an error.
 #[test]
 fn who_takes_nothing_back_pays_exactly_and_locks_nobody() {
     let mut place = Place::new();
@@ -416,7 +416,7 @@ fn who_takes_nothing_back_pays_exactly_and_locks_nobody() {
     assert_eq!((place.entry("first").owner, place.entry("second").owner), (alice, Address::ZERO));
     assert_eq!(place.fees(), n(exactly), "and what was not taken has not moved");
 
-    // The commitment has not been used by it, either.
+    // The failed call did not use up the commitment.
     place.register(bob, "second", alice, 30, 1).unwrap();
     assert_eq!(place.entry("second").owner, alice);
 }
@@ -508,8 +508,8 @@ const NAMES: [&str; 3] = ["abc", "wxyz", "corniche"];
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// What the registry holds is what was paid and not withdrawn; names change hands by their owners or after a month of grace; an
-    /// account is called by what resolves to it.
+    /// Invariants: the balance is the amount paid and not withdrawn; names change owners by their owners or after a month of
+    /// grace; a primary name resolves to its account.
     #[test]
     fn coins_and_names_are_where_they_belong(
         deeds in prop::collection::vec((0..10_usize, 0..3_usize, 0..3_usize, 0..3_usize), 1..40),
@@ -523,7 +523,7 @@ proptest! {
             let (by, name, to) = (people[who], NAMES[name], people[other]);
             let (before, time, had) = (place.entry(name), place.chain.time(), place.chain.balance(by));
             let free = before.owner.is_zero() || time >= before.expires + 30 * DAY;
-            // Whether it was done, what it cost, and whose the name may be after it.
+            // Success, cost, and the allowed new owner of the name.
             let (done, price, owner) = match deed {
                 0 | 1 => {
                     let price = place.price(name, 30);

@@ -1,7 +1,7 @@
-//! An ERC-20 token whose holders may approve by signature (EIP-2612): who spends brings the holder's permit and pays for the gas.
+//! An ERC-20 token with approvals by signature (EIP-2612): the spender submits the holder's permit and pays the gas.
 //!
-//! The bookkeeping is `corniche_contract::erc20`, which counts balances without reading them: payments to one account do not wait for each
-//! other. What is added here is the permit.
+//! `corniche_contract::erc20` keeps the balances and updates them without a read: payments to one account do not wait for each
+//! other. This contract adds the permit.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -20,13 +20,13 @@ use stylus_sdk::prelude::*;
 corniche_contract::abi!();
 
 sol! {
-    /// The permit was good until then.
+    /// The permit was valid until this time.
     #[derive(Debug, PartialEq, Eq)]
     error ERC2612ExpiredSignature(uint256 deadline);
-    /// Somebody else signed it, or other words: another amount, another nonce, another chain.
+    /// Another account signed it, or other values: another amount, another nonce, another chain.
     #[derive(Debug, PartialEq, Eq)]
     error ERC2612InvalidSigner(address signer, address owner);
-    /// Nobody could have signed it.
+    /// The signature is invalid.
     #[derive(Debug, PartialEq, Eq)]
     error ECDSAInvalidSignature();
 }
@@ -37,7 +37,7 @@ sol_storage! {
         string name;
         string symbol;
         Erc20 erc20;
-        /// How many permits of an account were used: the number that its next one has to carry.
+        /// Number of used permits of an account, and the nonce of its next one.
         mapping(address => uint256) nonces;
     }
 }
@@ -52,7 +52,7 @@ pub enum TokenError {
 
 #[public]
 impl Token {
-    /// The whole supply belongs to whoever creates the contract.
+    /// The whole supply goes to the creator of the contract.
     #[constructor]
     pub fn constructor(&mut self, name: String, symbol: String, supply: U256) -> Result<(), TokenError> {
         self.name.set_str(name);
@@ -104,25 +104,25 @@ impl Token {
         Ok(true)
     }
 
-    /// Destroys tokens of the caller's.
+    /// Destroys tokens of the caller.
     pub fn burn(&mut self, value: U256) -> Result<(), TokenError> {
         let from = self.vm().msg_sender();
         Ok(self.erc20.burn(from, value)?)
     }
 
-    /// What an owner's next permit has to be numbered.
+    /// Nonce of an owner's next permit.
     pub fn nonces(&self, owner: Address) -> U256 {
         self.nonces.get(owner)
     }
 
-    /// What permits are signed for: this contract on this chain, under its name.
+    /// Domain of permits: this contract on this chain, under its name.
     #[selector(name = "DOMAIN_SEPARATOR")]
     pub fn domain_separator(&self) -> B256 {
         permit::domain_separator(&self.name.get_string(), self.vm().chain_id(), self.vm().contract_address())
     }
 
-    /// Approves in the name of whoever signed; anyone may bring it, once.
-    #[allow(clippy::too_many_arguments)] // they are EIP-2612's
+    /// Sets an allowance of the signer. Any account may submit a permit, once.
+    #[allow(clippy::too_many_arguments)] // the arguments of EIP-2612
     pub fn permit(
         &mut self,
         owner: Address,

@@ -1,4 +1,4 @@
-//! Natively, on the SDK's host in memory: a case takes microseconds, so properties are tried on thousands.
+//! Native tests on the SDK's host in memory: a case takes microseconds, so properties run on thousands of cases.
 
 use super::*;
 use crate::permit::Permit;
@@ -75,7 +75,7 @@ fn what_is_burned_is_gone() {
     assert!(token.burn(number(601)).is_err());
 }
 
-/// The precompile is said what to answer; that it recovers signers is tried on the real module.
+/// The precompile is mocked. `tests/module.rs` tests recovery on the real module.
 #[test]
 fn a_permit_counts_for_the_signer_until_its_deadline_and_once() {
     let vm = TestVM::default();
@@ -105,7 +105,7 @@ fn a_permit_counts_for_the_signer_until_its_deadline_and_once() {
 
 #[test]
 fn the_types_are_hashed_as_wallets_hash_them() {
-    // From EIP-712 by hand: the hash of the type's words, then each field in 32 bytes.
+    // Computed by hand from EIP-712: the hash of the type string, then each field in 32 bytes.
     let word = |number: u64| number_word(number);
     let domain = keccak256(
         [
@@ -128,7 +128,7 @@ fn number_word(value: u64) -> B256 {
     number(value).into()
 }
 
-/// One thing that somebody does.
+/// One action of an account.
 #[derive(Clone, Debug)]
 enum Deed {
     Transfer(Address, U256),
@@ -152,8 +152,8 @@ fn deeds() -> impl Strategy<Value = Vec<(Address, Deed)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Whatever anybody does: what people own adds up to the supply, an allowance shrinks by exactly what is spent, and what is
-    /// refused changes nothing.
+    /// Invariants for any actions: balances add up to the supply, an allowance shrinks by exactly the spent amount, and refused
+    /// calls change nothing.
     #[test]
     fn nothing_is_made_or_lost(deeds in deeds()) {
         let vm = TestVM::default();
@@ -176,7 +176,7 @@ proptest! {
                         prop_assert_eq!(token.allowance(from, who), allowance - value);
                     }
                     if !done {
-                        // The chain takes a refused transaction back whole; this host does not.
+                        // The chain reverts a refused transaction. This host does not.
                         vm.set_sender(from);
                         prop_assert!(token.approve(who, allowance).is_ok());
                     }

@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run, with signatures by real keys.
+//! Runs the real WebAssembly on the nodes' virtual machine, with signatures by real keys.
 
 use alloy_sol_types::{eip712_domain, sol, SolStruct};
 use corniche_harness::{Address, Chain, Contract, B256, U256};
@@ -30,7 +30,7 @@ sol! {
     error ECDSAInvalidSignature();
     error Panic(uint256 code);
 
-    /// As wallets show it to whoever signs.
+    /// As wallets show it to the signer.
     struct Permit { address owner; address spender; uint256 value; uint256 nonce; uint256 deadline; }
 }
 
@@ -38,7 +38,7 @@ fn number(number: u64) -> U256 {
     U256::from(number)
 }
 
-/// A chain with a token, of which alice owns all; her key is known.
+/// A chain with a token that alice owns entirely. Her key is known.
 #[derive(Clone)]
 struct Bench {
     chain: Chain,
@@ -48,7 +48,7 @@ struct Bench {
     bob: Address,
 }
 
-/// Made once; each test and each case begins with a copy.
+/// Created once. Each test and each case starts with a copy.
 fn bench() -> Bench {
     static BENCH: LazyLock<Bench> = LazyLock::new(prepared);
     BENCH.clone()
@@ -71,7 +71,7 @@ impl Bench {
         [self.alice, self.bob].map(|account| self.chain.view(self.token, balanceOfCall { account }))
     }
 
-    /// Alice's permit for bob, numbered so.
+    /// Alice's permit for bob, with this nonce.
     fn permit(&self, value: U256, nonce: u64, deadline: u64) -> permitCall {
         let words = Permit { owner: self.alice, spender: self.bob, value, nonce: number(nonce), deadline: number(deadline) };
         let domain = eip712_domain! { name: "Cornice", version: "1", chain_id: 31_337, verifying_contract: self.token, };
@@ -113,7 +113,7 @@ fn what_is_refused_says_what_was_missing_and_changes_nothing() {
     let refused = chain.by(bob).send(token, transferCall { to: alice, value: number(1) }).unwrap_err();
     let error: ERC20InsufficientBalance = refused.error().unwrap();
     assert_eq!((error.sender, error.balance, error.needed), (bob, U256::ZERO, number(1)));
-    // The allowance that was taken before the balance was found too small is there again.
+    // The allowance spent before the balance check failed is restored.
     chain.by(bob).send(token, approveCall { spender: alice, value: number(5) }).unwrap();
     let take = transferFromCall { from: bob, to: alice, value: number(5) };
     assert!(chain.by(alice).send(token, take).unwrap_err().error::<ERC20InsufficientBalance>().is_some());
@@ -171,7 +171,7 @@ fn a_permit_for_another_contract_counts_for_nothing() {
 fn what_is_no_signature_is_refused() {
     let mut bench = bench();
     let permit = bench.permit(number(300), 0, bench.chain.time() + 3_600);
-    // Of the curve's order n, s and n - s sign the same words. Only the lower one is taken, so that nobody can change a transaction's bytes.
+    // With n the curve's order, s and n - s are equivalent. Only the lower one is accepted: transactions are not malleable.
     let order: U256 = "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141".parse().unwrap();
     let mirrored = permitCall { v: 27 + 28 - permit.v, s: (order - U256::from_be_bytes(permit.s.0)).into(), ..permit.clone() };
     let no_parity = permitCall { v: 29, ..permit.clone() };
@@ -206,7 +206,7 @@ fn the_module_carries_its_interface() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Any permit, brought with any field changed: only the signed words count, and they count once.
+    /// Submits permits with any field changed: only the signed values count, and they count once.
     #[test]
     fn only_the_signed_words_count(value in any::<u64>(), later in 0u64..1_000_000, changed in 0usize..8, by in 1u64..255) {
         let mut bench = bench();
@@ -231,7 +231,7 @@ proptest! {
         prop_assert_eq!(again, !taken, "once");
     }
 
-    /// The contract's Rust on the SDK's host counts by reading and writing, its module by the chain's own calls: they are the same token.
+    /// On the SDK's host the contract counts by reads and writes, as a module by the chain's calls. Both must behave alike.
     #[test]
     fn natively_and_as_a_module_it_does_the_same(
         deeds in prop::collection::vec((0usize..3, 0usize..3, prop_oneof![0u64..600, 990u64..1_010], any::<bool>()), 1..24)

@@ -1,7 +1,7 @@
-//! Remembers what certified headers say: the randomness and the state of blocks of the past, for contracts that come later than
+//! Stores values of certified headers: randomness and state root of past blocks, for contracts that need them after more than
 //! 8,255 blocks.
 //!
-//! Whoever hands over a header is not believed: the chain is asked for its hash.
+//! The caller of `witness` is not trusted: the contract reads the header's hash from the chain.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -17,13 +17,13 @@ corniche_contract::abi!();
 sol! {
     event Witnessed(uint256 indexed number, bytes32 hash, bytes32 randomness, bytes32 stateRoot);
 
-    /// No header of this chain.
+    /// The bytes are not a header of this chain.
     #[derive(Debug, PartialEq, Eq)]
     error Malformed();
-    /// The header is not 65 blocks old yet, or older than 8,255.
+    /// The header is less than 65 blocks old, or more than 8,255.
     #[derive(Debug, PartialEq, Eq)]
     error OutOfReach(uint256 number);
-    /// The block of that number has another header.
+    /// The block with this number has another header.
     #[derive(Debug, PartialEq, Eq)]
     error Another(uint256 number);
 }
@@ -61,7 +61,7 @@ impl From<HeaderError> for WitnessError {
 
 #[public]
 impl Witness {
-    /// Remembers a header, in RLP; answers with its number. Anybody may.
+    /// Stores a header in RLP and returns its number. Any account may call.
     pub fn witness(&mut self, header: Bytes) -> Result<U256, WitnessError> {
         let CertifiedHeader { hash, timestamp, randomness, state_root, number, .. } = CertifiedHeader::check(&header)?;
         let number = U256::from(number);
@@ -74,7 +74,7 @@ impl Witness {
         Ok(number)
     }
 
-    /// Hash, time, randomness and root of the state of a block; zeros when nobody brought its header.
+    /// Returns hash, time, randomness and state root of a block, or zeros if its header is not stored.
     pub fn header(&self, number: U256) -> (B256, U256, B256, B256) {
         let kept = self.headers.get(number);
         (kept.hash.get(), kept.timestamp.get(), kept.randomness.get(), kept.state_root.get())

@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run, with the headers of its own chain.
+//! Runs the real WebAssembly on the nodes' virtual machine, with headers of its own chain.
 
 use alloy_primitives::keccak256;
 use alloy_sol_types::sol;
@@ -39,7 +39,7 @@ fn a_certified_header_is_remembered_as_it_is() {
     let [told] = &sent.events::<Witnessed>()[..] else { panic!("{:?}", sent.logs) };
     assert_eq!((told.number, told.hash, told.randomness), (U256::from(number), keccak256(&header), randomness));
 
-    // It stays when the chain has forgotten it.
+    // The contract still has it after the chain has overwritten the hash.
     chain.mine(8_300);
     assert!(chain.by(alice).send(witness, call(&header)).unwrap_err().error::<OutOfReach>().is_some());
     let kept = chain.view(witness, headerCall { number: U256::from(number) });
@@ -67,7 +67,7 @@ fn a_header_that_differs_in_a_byte_is_another() {
     }
     assert!(refused[1] > 50, "{refused:?}");
     assert_eq!(chain.by(alice).call(witness, call(&header)).unwrap(), U256::from(5));
-    // Roots come from headers that a test brings along.
+    // A test chain's headers have no roots, so the test sets the hash of a header with roots.
     chain.set_certified_hash(5, keccak256("another chain's"));
     assert!(chain.by(alice).call(witness, call(&header)).unwrap_err().error::<Another>().is_some());
 }

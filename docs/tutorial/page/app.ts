@@ -1,4 +1,4 @@
-// The page: shows the counter's number, lets a wallet raise it, and then shows from the genesis alone that it was raised.
+// The page: shows the counter's number, lets a wallet increment it, and then verifies the new number from the genesis alone.
 
 import { Verifier, cornicheActions, cornicheAt } from '@corniche/viem';
 import { createPublicClient, createWalletClient, custom, getContract, http, type Address, type EIP1193Provider } from 'viem';
@@ -13,7 +13,7 @@ const client = createPublicClient({ chain, transport: http() }).extend(cornicheA
 const counter = getContract({ address, abi: counterAbi, client });
 number.value = String(await counter.read.number());
 
-/** Believes nothing but the genesis, which comes with the page. */
+/** Trusts only the genesis, which is served with the page. */
 const verifier = await Verifier.open(await (await fetch('genesis.json')).text());
 connect.disabled = false;
 
@@ -32,13 +32,13 @@ async function raised(wallet: ReturnType<typeof createWalletClient>, account: Ad
   said.textContent = 'On its way …';
   const hash = await wallet.writeContract({ chain, account, address, abi: counterAbi, functionName: 'increment' });
   const { signers } = await client.waitForCertificate({ hash });
-  // The number lies in the contract's first slot. What a node says of it is checked here.
+  // The number is in the contract's first slot. The verifier checks the node's response here.
   const proven = await client.verifyAccount({ verifier, address, slots: ['0x0'] });
   number.value = String(BigInt(proven!.storage[0]!.value));
   return `Final in block ${proven!.header.number}, signed by ${signers.length} of ${verifier.validators} validators.`;
 }
 
-/** What comes of it, for people; what went wrong as well. */
+/** Shows the result or the error message of `work`. */
 async function telling(work: () => Promise<string>): Promise<void> {
   said.textContent = await work().catch((error: Error) => error.message);
 }

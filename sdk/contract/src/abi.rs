@@ -1,15 +1,15 @@
-//! The interface in the module.
+//! The ABI in the module.
 
-/// Puts `abi.json`, which lies beside the contract's `Cargo.toml`, into the module: the custom section `corniche.abi`. Once, anywhere in
-/// the contract's crate:
+/// Embeds `abi.json`, from the folder of the contract's `Cargo.toml`, in the module as the custom section `corniche.abi`. Use it
+/// once, anywhere in the contract's crate:
 ///
 /// ```ignore
 /// corniche_contract::abi!();
 /// ```
 ///
-/// The file is the bare JSON array that Solidity's compiler and `cargo stylus export-abi --json` write. It is stored as it is, so
-/// whitespace in it is paid for, if hardly: code is stored compressed. `strip = true` and LTO leave the section alone; tools that
-/// drop custom sections take it away, `cargo stylus deploy` among them.
+/// The file is the bare JSON array that Solidity's compiler and `cargo stylus export-abi --json` write. It is stored unchanged,
+/// so whitespace costs a little gas; code is stored compressed. `strip = true` and LTO keep the section. Tools that
+/// drop custom sections remove it, for instance `cargo stylus deploy`.
 #[macro_export]
 macro_rules! abi {
     () => {
@@ -27,7 +27,7 @@ macro_rules! abi {
     };
 }
 
-/// In debug builds: what runs at the beginning of every call, as the linker has it.
+/// In debug builds: runs at the beginning of every call, in the form that the linker requires.
 #[cfg(all(feature = "debug", target_arch = "wasm32"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,31 +1,31 @@
-//! Who owns how much, without reading it.
+//! Balances of accounts, updated without a read.
 
 use crate::Counter;
 use alloy_primitives::{Address, U256};
 use stylus_sdk::host::VM;
 use stylus_sdk::storage::{StorageGuard, StorageGuardMut, StorageMap, StorageType};
 
-/// A number for each account, stored as `mapping(address => uint256)` is.
+/// A number for each account, stored like `mapping(address => uint256)`.
 ///
-/// [`credit`](Self::credit) and [`debit`](Self::debit) do not read it: payments to one account, however many meet in a block, do not wait for
-/// each other, and neither do payments from one that owns far more than it pays. [`of`](Self::of) waits for all before it.
+/// [`credit`](Self::credit) and [`debit`](Self::debit) do not read it, so any number of payments to one account in a block run in
+/// parallel. So do payments from an account that owns far more than it pays. [`of`](Self::of) waits for earlier changes.
 pub struct Balances {
     accounts: StorageMap<Address, Counter>,
 }
 
 impl Balances {
-    /// Reads it, which the others avoid.
+    /// Reads the number, which the other functions avoid.
     pub fn of(&self, account: Address) -> U256 {
         self.accounts.getter(account).get()
     }
 
-    /// More for an account; `false`, and nothing changed, where that would pass 2^256 - 1.
+    /// Adds to an account. Returns `false` without a change if the sum would exceed 2^256 - 1.
     #[must_use]
     pub fn credit(&mut self, account: Address, amount: U256) -> bool {
         self.accounts.setter(account).add(amount, U256::MAX)
     }
 
-    /// Less for an account; `false`, and nothing changed, where it has less than that.
+    /// Subtracts from an account. Returns `false` without a change if the account has less.
     #[must_use]
     pub fn debit(&mut self, account: Address, amount: U256) -> bool {
         self.accounts.setter(account).sub(amount, U256::ZERO)
@@ -37,7 +37,7 @@ impl StorageType for Balances {
     type WrapsMut<'a> = StorageGuardMut<'a, Self>;
 
     unsafe fn new(slot: U256, offset: u8, host: VM) -> Self {
-        // SAFETY: the map is all there is, so it aliases nothing that this does not.
+        // SAFETY: the map is the only field, so it aliases nothing else.
         Self { accounts: unsafe { StorageMap::new(slot, offset, host) } }
     }
 

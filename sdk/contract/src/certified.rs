@@ -1,11 +1,11 @@
-//! Headers of this chain that a quorum certified.
+//! Certified headers of this chain.
 
 use alloy_primitives::{keccak256, Address, B256};
 
-/// The hash of the header of block `number`, if it can be had: in block N of those from N − 8,255 to N − 65. Each of them was certified by a
-/// quorum of the validators before this block ran, so nothing takes it back any more.
+/// The hash of the header of block `number`, if it is available: in block N from N − 8,255 to N − 65. A quorum of the validators
+/// certified each of them before this block ran, so they are final.
 ///
-/// It costs 12 gas and what a load from storage does: 2,100 the first time in a transaction, 100 after that.
+/// Costs 12 gas and a load from storage: 2,100 the first time in a transaction, 100 after that.
 pub fn certified_hash(number: u64) -> Option<B256> {
     host::certified_hash(number)
 }
@@ -13,18 +13,18 @@ pub fn certified_hash(number: u64) -> Option<B256> {
 #[cfg(not(target_arch = "wasm32"))]
 pub use host::set_certified_hash;
 
-/// What a header says that the chain is known to have made: where a proof begins of what was in the state, in a block or in its receipts, and
-/// what was drawn there.
+/// A verified header of this chain. Its fields include the roots for proofs of the state, of a block's transactions or of its
+/// receipts, and the block's randomness.
 ///
-/// Whoever calls hands over the header in RLP, as `debug_getRawHeader` gives it; nobody has to be believed.
+/// The caller passes the header in RLP, as returned by `debug_getRawHeader`, and need not be trusted.
 ///
 /// ```
 /// use corniche_contract::{CertifiedHeader, HeaderError};
 ///
-/// /// What was drawn in the block a bet was made on.
+/// /// Randomness of the block that a bet names.
 /// fn drawn(bet_on: u64, rlp: &[u8]) -> Result<[u8; 32], HeaderError> {
 ///     let header = CertifiedHeader::check(rlp)?;
-///     // Every certified header is a good one; this one was agreed on.
+///     // Every certified header is valid; this is the one of the bet.
 ///     assert_eq!(header.number, bet_on);
 ///     Ok(header.randomness.0)
 /// }
@@ -37,29 +37,29 @@ pub struct CertifiedHeader {
     pub number: u64,
     /// Seconds since 1970.
     pub timestamp: u64,
-    /// Whom the block's tips went to.
+    /// Receiver of the block's tips.
     pub beneficiary: Address,
-    /// Root of the state after the block: of this chain's own tree, not of Ethereum's.
+    /// State root after the block: of this chain's own tree, not of Ethereum's.
     pub state_root: B256,
     pub transactions_root: B256,
     pub receipts_root: B256,
-    /// `mixHash`: what [`block_randomness`](crate::block_randomness) answered in that block.
+    /// `mixHash`: the result of [`block_randomness`](crate::block_randomness) in that block.
     pub randomness: B256,
 }
 
-/// Why bytes are not a certified header.
+/// Reasons why bytes are not a certified header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// No header of this chain in canonical RLP.
+    /// Not a header of this chain in canonical RLP.
     Malformed,
-    /// It is too new or too old for its hash to be had; see [`certified_hash`].
+    /// Too new or too old for its hash to be available; see [`certified_hash`].
     OutOfReach { number: u64 },
-    /// The block of that number has another header.
+    /// The block with this number has another header.
     Another { number: u64 },
 }
 
 impl CertifiedHeader {
-    /// Reads a header and checks that it is the one the chain has.
+    /// Decodes a header and compares its hash with the chain's.
     pub fn check(rlp: &[u8]) -> Result<Self, HeaderError> {
         let header = decode(rlp).ok_or(HeaderError::Malformed)?;
         let number = header.number;
@@ -71,7 +71,7 @@ impl CertifiedHeader {
     }
 }
 
-/// The sixteen fields of London's headers in their order, and nothing behind them. Not certified yet.
+/// Requires the sixteen fields of London's headers in their order, and nothing after them. Does not check the hash.
 fn decode(rlp: &[u8]) -> Option<CertifiedHeader> {
     let mut whole = Fields(rlp);
     let mut fields = Fields(whole.next(0xc0)?);
@@ -100,7 +100,7 @@ fn decode(rlp: &[u8]) -> Option<CertifiedHeader> {
     })
 }
 
-/// RLP that was not read yet.
+/// RLP that is not read yet.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -110,7 +110,7 @@ impl<'a> Fields<'a> {
         Some(taken)
     }
 
-    /// The content of the next item: of a list when `kind` is 0xc0, of bytes when it is 0x80. Each has one encoding.
+    /// Content of the next item: of a list if `kind` is 0xc0, of bytes if it is 0x80. Each has one valid encoding.
     fn next(&mut self, kind: u8) -> Option<&'a [u8]> {
         let first = *self.0.first()?;
         if kind == 0x80 && first < 0x80 {
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
         self.take(1)?;
         let length = match first.checked_sub(kind)? {
             short @ 0..=55 => usize::from(short),
-            // No header is longer than two bytes can say.
+            // A header's length fits in two bytes.
             56 => usize::from(self.take(1)?[0]),
             57 => match self.take(2)? {
                 [0, _] => return None,
@@ -163,13 +163,13 @@ mod host {
 
     pub fn certified_hash(number: u64) -> Option<B256> {
         let mut hash = B256::ZERO;
-        // SAFETY: the call writes 32 bytes or none, and there are 32.
+        // SAFETY: the call writes 32 bytes or none, and the buffer has 32.
         let missing = unsafe { load(number as i64, hash.as_mut_ptr()) };
         (missing == 0).then_some(hash)
     }
 }
 
-/// The SDK's `TestVM` has no headers, so a test says them.
+/// The SDK's `TestVM` has no headers, so tests set them.
 #[cfg(not(target_arch = "wasm32"))]
 mod host {
     use alloc::collections::BTreeMap;
@@ -184,8 +184,8 @@ mod host {
         HASHES.with_borrow(|hashes| hashes.get(&number).copied())
     }
 
-    /// For native tests: what [`certified_hash`](super::certified_hash) answers on this thread from now on for this number; nothing until then,
-    /// and again with a zero hash. Whether a block of that number could know it is not looked at.
+    /// For native tests: sets the result of [`certified_hash`](super::certified_hash) for this number on this thread. The default
+    /// is none, and a zero hash restores it. The range of block numbers is not checked.
     pub fn set_certified_hash(number: u64, hash: B256) {
         HASHES.with_borrow_mut(|hashes| match hash.is_zero() {
             true => hashes.remove(&number),
@@ -200,7 +200,7 @@ mod tests {
     use alloy_primitives::{address, b256, hex, U256};
     use proptest::prelude::*;
 
-    /// A header of this chain, as `debug_getRawHeader` answered it, and what it says.
+    /// A header of this chain, as returned by `debug_getRawHeader`, and its fields.
     const RAW: &[u8] = &hex!(
         "f9021ca060c092e9f1f7fab8e383cf39619d4c250f5101cdba995e1d13f7223377c031cda01dcc4de8dec75d7aab85b567b6ccd41ad312"
         "451b948a7413f0a142fd40d49347945a4d85530e0a10e7af774c7e7c28c3e39a5a9380a0e6dfd1926b1782c41c5be2d1d53493d49c6b66"
@@ -233,7 +233,7 @@ mod tests {
         [&[0xf9, (payload.len() >> 8) as u8, payload.len() as u8][..], &payload].concat()
     }
 
-    /// The fields of a header with these numbers and extra data, all of it told apart.
+    /// The fields of a header with these numbers and extra data, all of them different.
     fn fields(height: u64, timestamp: u64, extra: &[u8]) -> Vec<Vec<u8>> {
         let word = |byte: u8| string(&[byte; 32]);
         vec![
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(certified_hash(70), None);
     }
 
-    /// One encoding each: whatever else has these contents is no header.
+    /// Each value has one encoding: any other encoding of these contents is refused.
     #[test]
     fn other_encodings_are_refused() {
         let good = fields(70, 1_000, &[9; 32]);
@@ -350,7 +350,7 @@ mod tests {
             prop_assert_eq!(decode(&rlp), Some(says(&rlp, height, timestamp)));
         }
 
-        /// Whatever is cut, changed or made up: an answer, and a header is one only in full.
+        /// Truncated, changed or random bytes never panic, and only complete headers are accepted.
         #[test]
         fn nothing_panics(cut in 0usize..700, at in 0usize..700, byte in any::<u8>(), noise in prop::collection::vec(any::<u8>(), 0..64)) {
             let rlp = list(&fields(70, 1_000, &[9; 32]));

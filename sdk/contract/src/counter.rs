@@ -1,39 +1,39 @@
-//! A number in storage that is added to without being read: the host calls `counter_add` and `counter_sub` of the chain's own
+//! A number in storage that is incremented without a read: the host calls `counter_add` and `counter_sub` of the chain's
 //! module, as a storage type beside those of the SDK.
 //!
-//! Transactions that only add or take away do not depend on each other, however many meet in a block; one that calls [`Counter::get`]
-//! depends on all before it.
+//! Transactions that only add or subtract do not conflict, however many are in a block. A transaction that calls [`Counter::get`]
+//! depends on all earlier ones.
 
 use alloy_primitives::U256;
 use stylus_sdk::host::VM;
 use stylus_sdk::storage::{StorageGuardMut, StorageType, StorageU256};
 
-/// One slot of its own.
+/// Uses one slot.
 pub struct Counter {
-    // Natively the number is counted through its accessor.
+    // Natively the number is accessed through its accessor.
     #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
     slot: U256,
     number: StorageU256,
 }
 
 impl Counter {
-    /// Reads the number, which the other two avoid.
+    /// Reads the number, which `add` and `sub` avoid.
     pub fn get(&self) -> U256 {
         self.number.get()
     }
 
-    /// Writes the number, whatever it was.
+    /// Overwrites the number.
     pub fn set(&mut self, number: U256) {
         self.number.set(number);
     }
 
-    /// Adds unless that would pass `limit`; whether it did. Never wraps.
+    /// Adds, unless the sum would exceed `limit`. Returns true if it added. Never wraps.
     #[must_use]
     pub fn add(&mut self, amount: U256, limit: U256) -> bool {
         calls::add(self, amount, limit)
     }
 
-    /// Takes away unless less than `floor` would remain; whether it did. Never wraps.
+    /// Subtracts, unless less than `floor` would remain. Returns true if it subtracted. Never wraps.
     #[must_use]
     pub fn sub(&mut self, amount: U256, floor: U256) -> bool {
         calls::sub(self, amount, floor)
@@ -81,12 +81,12 @@ mod calls {
     fn done(call: Call, counter: &mut Counter, amount: U256, bound: U256) -> bool {
         let [slot, amount, bound] = [counter.slot, amount, bound].map(|word| word.to_be_bytes::<32>());
         // SAFETY: three words that live until the call returns, which reads 32 bytes of each. `counter` is borrowed mutably, so
-        // nobody holds what the slot held before.
+        // no value of the slot is in use.
         unsafe { call(slot.as_ptr(), amount.as_ptr(), bound.as_ptr()) == 0 }
     }
 }
 
-/// The same by reading and writing, for tests on the developer's machine.
+/// Reads and writes instead of the host calls, for tests on the developer's machine.
 #[cfg(not(target_arch = "wasm32"))]
 mod calls {
     use super::Counter;
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Numbers at the ends and in between.
+    /// Numbers at both ends of the range and in between.
     fn numbers() -> impl Strategy<Value = U256> {
         prop_oneof![
             (0u64..8).prop_map(U256::from),
@@ -134,7 +134,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-        /// As 512 bits would have it: what is done is exact and within the bound, and what is refused changes nothing, nor its neighbours.
+        /// Compares with 512-bit arithmetic: results are exact and bounded; a refusal changes no number and no neighbour.
         #[test]
         fn nothing_wraps_and_bounds_hold(start in numbers(), amounts in prop::collection::vec((any::<bool>(), numbers(), numbers()), 0..8)) {
             let vm = TestVM::default();

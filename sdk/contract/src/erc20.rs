@@ -1,4 +1,4 @@
-//! An ERC-20 token on [`Balances`]: the bookkeeping, the events and the errors of ERC-6093, to be put behind a contract's own functions.
+//! An ERC-20 token on [`Balances`]: balances, events and the errors of ERC-6093, for use behind a contract's own functions.
 //!
 //! ```ignore
 //! sol_storage! {
@@ -15,10 +15,10 @@
 //! }
 //! ```
 //!
-//! A transfer reads neither balance, so a thousand customers who pay one shop in one block do not wait for each other. What is refused
-//! is refused by the same numbers as in a token that reads: a transfer that is refused for want of tokens reads the balance, for the error.
+//! A transfer reads neither balance, so a thousand customers who pay one shop in one block do not conflict. Transfers are
+//! refused under the rules of an ordinary token. Only a transfer without enough tokens reads the balance, for the error.
 //!
-//! **Conserved**: what accounts own adds up to the supply, which never passes 2^256 - 1, so no balance does either.
+//! **Invariant**: balances add up to the supply, which never exceeds 2^256 - 1, so no balance does either.
 
 use crate::{Balances, Counter};
 use alloc::vec::Vec;
@@ -53,11 +53,11 @@ pub enum Erc20Error {
     InsufficientAllowance(ERC20InsufficientAllowance),
     InvalidApprover(ERC20InvalidApprover),
     InvalidSpender(ERC20InvalidSpender),
-    /// The supply would pass 2^256 - 1; told as Solidity tells it, `Panic(0x11)`.
+    /// The supply would exceed 2^256 - 1. Encoded like Solidity's, `Panic(0x11)`.
     Overflow(Panic),
 }
 
-/// So that it can be one of the cases of a contract's own error.
+/// Makes it usable as a variant of a contract's error.
 impl MethodError for Erc20Error {
     fn encode(self) -> Vec<u8> {
         self.into()
@@ -73,7 +73,7 @@ sol_storage! {
 }
 
 impl Erc20 {
-    /// Reads the counter: whoever asks for it waits for mints and burns before.
+    /// Reads the counter, so the caller waits for earlier mints and burns.
     pub fn total_supply(&self) -> U256 {
         self.supply.get()
     }
@@ -95,7 +95,7 @@ impl Erc20 {
             return Err(ERC20InvalidReceiver { receiver: to }.into());
         }
         self.take(from, value)?;
-        // Never refused: all there is fits.
+        // Never refused: the sum is at most the supply.
         if !self.balances.credit(to, value) {
             return Err(overflow());
         }
@@ -103,7 +103,7 @@ impl Erc20 {
         Ok(())
     }
 
-    /// Lets somebody spend so much, whatever it was before.
+    /// Sets an allowance, regardless of its old value.
     pub fn approve(&mut self, owner: Address, spender: Address, value: U256) -> Result<(), Erc20Error> {
         if owner.is_zero() {
             return Err(ERC20InvalidApprover { approver: owner }.into());
@@ -116,7 +116,7 @@ impl Erc20 {
         Ok(())
     }
 
-    /// Takes so much from an allowance; one of 2^256 - 1 never shrinks.
+    /// Reduces an allowance. An allowance of 2^256 - 1 is not reduced.
     pub fn spend(&mut self, owner: Address, spender: Address, needed: U256) -> Result<(), Erc20Error> {
         let allowance = self.allowance(owner, spender);
         if allowance == U256::MAX {
@@ -129,7 +129,7 @@ impl Erc20 {
         Ok(())
     }
 
-    /// Makes tokens.
+    /// Creates tokens.
     pub fn mint(&mut self, to: Address, value: U256) -> Result<(), Erc20Error> {
         if to.is_zero() {
             return Err(ERC20InvalidReceiver { receiver: to }.into());
@@ -147,7 +147,7 @@ impl Erc20 {
             return Err(ERC20InvalidSender { sender: from }.into());
         }
         self.take(from, value)?;
-        // Never refused: the supply is at least what anyone owned.
+        // Never refused: the supply is at least any balance.
         if !self.supply.sub(value, U256::ZERO) {
             return Err(overflow());
         }

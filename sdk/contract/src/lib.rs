@@ -1,16 +1,16 @@
-//! What this chain adds to `stylus-sdk`, as the types and macros of a contract.
+//! Features of this chain beside `stylus-sdk`, as types and macros for contracts.
 //!
-//! - [`abi!`]: the module carries its interface, so clients and explorers need nothing else to name what it does.
-//! - [`Counter`] and [`Balances`]: numbers that are raised and lowered without being read, so transactions that do so run side by
-//!   side; [`erc20::Erc20`] is a token on them.
-//! - [`block_randomness`]: what nobody knew before the block was ordered.
-//! - [`certified_hash`] and [`CertifiedHeader`]: headers of this chain that a quorum certified, and what they say.
+//! - [`abi!`]: embeds the ABI in the module, so that clients and explorers can decode its calls, events and errors.
+//! - [`Counter`] and [`Balances`]: numbers that are incremented and decremented without a read, so that such transactions run in
+//!   parallel; [`erc20::Erc20`] is a token on them.
+//! - [`block_randomness`]: randomness that is unknown before the block is ordered.
+//! - [`certified_hash`] and [`CertifiedHeader`]: certified headers of this chain, and their fields.
 //!
-//! With the feature `debug` a contract that uses [`abi!`] says to the console of a development chain why it panics; without it, which is how it
-//! is built for other chains, nothing of that is in the module.
+//! With the feature `debug`, a contract that uses [`abi!`] prints panic messages to the console of a development chain. Without
+//! it, as for other chains, the module contains no such code.
 //!
-//! All of it stands beside the SDK's own types. A module that uses the counters, the randomness or certified headers imports from `corniche`, which other
-//! chains refuse; one that only carries its interface runs anywhere. Natively, in `cargo test`, everything works on the SDK's `TestVM`.
+//! All of it works beside the SDK's own types. A module that uses counters, randomness or certified headers imports from
+//! `corniche`, which other chains refuse; a module that only embeds its ABI runs anywhere. Native tests work on the `TestVM`.
 
 extern crate alloc;
 

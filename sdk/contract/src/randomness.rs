@@ -1,17 +1,17 @@
-//! What nobody knew before the block was ordered.
+//! Randomness that is unknown before the block is ordered.
 
 use alloy_primitives::B256;
 
-/// The randomness of the block this runs in, the same for all of its transactions: the header's `mixHash`, Solidity's
-/// `block.prevrandao`. Hash it with something of your own (`keccak256` with an id, say) to draw more than one number.
+/// The randomness of the current block, equal for all of its transactions: the header's `mixHash`, Solidity's
+/// `block.prevrandao`. To draw several numbers, hash it with another value (for instance `keccak256` with an id).
 ///
-/// **Who may know it.** Under Mahi-Mahi it is the validators' threshold coin: nobody knows it before the block's transactions are fixed, short
-/// of more than a third of them working together. Under Autobahn it is a hash of what was ordered, and a leader can try several orders. In
+/// **Predictability.** Under Mahi-Mahi it is the validators' threshold coin: unknown before the block's transactions are fixed,
+/// unless more than a third of the validators collude. Under Autobahn it is a hash of the order, and a leader can try several.
 /// `corniche dev` the only validator draws it alone, and `hardhat_setPrevRandao` sets it.
 ///
-/// **Who may wait for it.** A transaction sees the randomness of its own block. A caller who dislikes what was drawn can revert, by
-/// calling from a contract of theirs, and try again in the next block. So stakes are placed in one transaction and drawn in a later one, which
-/// anyone may send: whoever would win has every reason to.
+/// **Reverting draws.** A transaction sees the randomness of its own block. A caller can revert an unfavourable draw, by
+/// calling from a contract, and try again in the next block. So place stakes in one transaction and draw in a later one that
+/// any account may send. The winner has every reason to send it.
 pub fn block_randomness() -> B256 {
     host::block_randomness()
 }
@@ -31,13 +31,13 @@ mod host {
 
     pub fn block_randomness() -> B256 {
         let mut randomness = B256::ZERO;
-        // SAFETY: the call writes 32 bytes, and there are 32.
+        // SAFETY: the call writes 32 bytes, and the buffer has 32.
         unsafe { load(randomness.as_mut_ptr()) };
         randomness
     }
 }
 
-/// The SDK's `TestVM` has no randomness, so a test says it.
+/// The SDK's `TestVM` has no randomness, so tests set it.
 #[cfg(not(target_arch = "wasm32"))]
 mod host {
     use alloy_primitives::B256;
@@ -51,7 +51,7 @@ mod host {
         RANDOMNESS.get()
     }
 
-    /// For native tests: what [`block_randomness`](super::block_randomness) answers on this thread from now on; zero until then.
+    /// For native tests: sets the result of [`block_randomness`](super::block_randomness) on this thread. The default is zero.
     pub fn set_block_randomness(randomness: B256) {
         RANDOMNESS.set(randomness);
     }

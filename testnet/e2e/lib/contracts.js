@@ -1,4 +1,4 @@
-// The contracts under test: their code as a wallet has to send it, and their ABIs.
+// The contracts under test: their creation data and their ABIs.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,27 +9,27 @@ import { bytesToHex, concatHex, numberToHex } from 'viem';
 const repository = fileURLToPath(new URL('../../..', import.meta.url));
 const built = process.env.CONTRACTS_WASM_DIR ?? join(repository, 'target/contracts/wasm32-unknown-unknown/release');
 
-/** PUSH32 length, then DUP1, PUSH1 43, PUSH1 0, CODECOPY, PUSH1 0, RETURN, STOP: the form that lets arguments follow. */
+/** PUSH32 length, then DUP1, PUSH1 43, PUSH1 0, CODECOPY, PUSH1 0, RETURN, STOP: the form to which arguments can be appended. */
 const prelude = (length) => concatHex(['0x7f', numberToHex(length, { size: 32 }), '0x80602b6000396000f300']);
 
-/** The ABI as JSON, in contracts/<name>/abi.json. */
+/** The ABI from contracts/<name>/abi.json. */
 export function abi(name) {
   return JSON.parse(readFileSync(join(repository, 'contracts', name, 'abi.json'), 'utf8'));
 }
 
-/** The module as `cargo build` left it. */
+/** The module built by `cargo build`. */
 export function wasm(name) {
   const path = join(built, `${name}.wasm`);
   if (!existsSync(path)) throw new Error(`${path} is missing: \`make contracts\`, or set CONTRACTS_WASM_DIR`);
   return readFileSync(path);
 }
 
-/** What to give a wallet as "bytecode": the library appends the constructor arguments. */
+/** "Bytecode" for wallet libraries, which append the constructor arguments. */
 export function bytecode(name) {
   return packed(wasm(name));
 }
 
-/** The same of a module at hand. */
+/** As `bytecode`, for a given module. */
 export function packed(module) {
   const compressed = brotliCompressSync(module, {
     params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 22 },

@@ -1,6 +1,6 @@
-// A file system of its own for one node's data, so that it can be full or read-only. It lies in memory (tmpfs) and changes its size
-// without writing anything. Mounting needs root; without it there is no such disk. A test run that is killed leaves it mounted under its
-// own directory in /tmp.
+// A separate file system for one node's data, so that it can be full or read-only. It is in memory (tmpfs) and can be resized
+// without writes. Mounting needs root; otherwise no disk is available. A killed test run leaves it mounted under its
+// directory in /tmp.
 
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, renameSync, rmSync, statfsSync } from 'node:fs';
@@ -10,7 +10,7 @@ const MIB = 1 << 20;
 const SIZE = 3072 * MIB;
 
 export class Disk {
-  /** Moves the data of a node that does not run; `undefined` where nothing can be mounted. */
+  /** Moves the data of a stopped node to a new disk; `undefined` if mounting is not possible. */
   static mount(node) {
     const { dataDir } = node;
     mkdirSync(`${dataDir}.mounted`);
@@ -31,13 +31,13 @@ export class Disk {
     this.directory = directory;
   }
 
-  /** Leaves this many bytes free. */
+  /** Shrinks the disk to this number of free bytes. */
   shrink(free) {
     const { blocks, bfree, bsize } = statfsSync(this.directory);
     run('mount', '-o', `remount,size=${(blocks - bfree) * bsize + free}`, this.directory);
   }
 
-  /** Only while nobody has a file open for writing. */
+  /** Works only if no process has a file open for writing. */
   readOnly() {
     run('mount', '-o', 'remount,ro', this.directory);
   }

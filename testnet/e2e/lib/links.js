@@ -1,4 +1,4 @@
-// The connections between nodes, each way of each pair through a relay of our own, so that a test can cut them.
+// The connections between nodes. Each direction of each pair has a relay, so that a test can cut them.
 
 import { createServer, connect } from 'node:net';
 import { Transform } from 'node:stream';
@@ -8,7 +8,7 @@ export class Links {
     this.relays = [];
   }
 
-  /** A port on this machine that leads `from` to `to`, which listens on `port`. */
+  /** Opens a port on this machine that connects `from` with `to`, which listens on `port`. */
   async open(from, to, port) {
     const relay = new Relay(from, to, port);
     this.relays.push(relay);
@@ -16,8 +16,8 @@ export class Links {
   }
 
   /**
-   * Nobody in `some` reaches anybody else any more, nor the other way round. Connections end, or, `silently`, stay and carry
-   * nothing: what is sent then arrives when the link is whole again, as with TCP over a line that comes back.
+   * Isolates `some` from all other nodes, in both directions. Connections end, or, `silently`, stay open without data:
+   * messages sent meanwhile arrive when the link is restored, as with TCP over a line that comes back.
    */
   part(some, { silently = false } = {}) {
     for (const relay of this.relays) {
@@ -25,17 +25,17 @@ export class Links {
     }
   }
 
-  /** All bytes to and from `some` arrive this much later, and at most `jitterMs` beyond that; 0 and 0 end it. */
+  /** Delays all bytes to and from `some` by this time plus at most `jitterMs`; 0 and 0 end the delay. */
   delay(some, ms, jitterMs, random) {
     for (const relay of this.of(some)) relay.lag = ms + jitterMs > 0 ? () => ms + random(jitterMs + 1) : undefined;
   }
 
-  /** Connections of `some` break; new ones can be made at once. What was on its way is lost. */
+  /** Breaks connections of `some`, including data in flight. New connections are possible at once. */
   drop(some) {
     for (const relay of this.of(some)) relay.reset();
   }
 
-  /** All reach each other again. */
+  /** Restores all links. */
   heal() {
     for (const relay of this.relays) relay.mend();
   }
@@ -102,7 +102,7 @@ class Relay {
   carry([near, far]) {
     for (const [from, to] of [[near, far], [far, near]]) {
       from.unpipe();
-      // Each direction keeps its line for the whole life of the connection, so that a change of delay reorders nothing.
+      // Each direction keeps one line for the life of the connection, so that a change of delay reorders nothing.
       from.line ??= new Line(() => this.lag?.() ?? 0);
       from.line.unpipe();
       from.pipe(from.line).pipe(to);
@@ -115,7 +115,7 @@ class Relay {
   }
 }
 
-/** Passes pieces on in order, each when its delay is over. */
+/** Passes chunks on in order, each after its delay. */
 class Line extends Transform {
   constructor(lag) {
     super();

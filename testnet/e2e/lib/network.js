@@ -1,4 +1,4 @@
-// A network of real `corniche` processes in a temporary directory, and the ways to hurt it.
+// A network of real `corniche` processes in a temporary directory, with methods to inject faults.
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
@@ -21,19 +21,19 @@ const repository = fileURLToPath(new URL('../../..', import.meta.url));
 /** The binary under test. */
 export const corniche = process.env.CORNICHE_BIN ?? join(repository, 'target/debug/corniche');
 
-/** The ordering engines to test under: ENGINE, or all there are. */
+/** The ordering engines to test: ENGINE, or all. */
 export const engines = process.env.ENGINE?.split(/[ ,]+/) ?? ['mahi-mahi', 'autobahn'];
 
-/** A test under each engine, whose word `run` is given. */
+/** Defines one test for each engine; `run` receives the engine's name. */
 export function underEveryEngine(name, options, run) {
   for (const engine of engines) test(`${name}, on ${engine}`, options, (t) => run(t, engine));
 }
 
-/** The runner counts RPC ports up from the base port, and peers' ports from this far above it. */
+/** The runner counts RPC ports up from the base port. Peers' ports are this much higher. */
 const PEERS_ABOVE = 1000;
 const METRICS_ABOVE = 2000;
 
-/** A process of ours that says in its first line, as JSON, where it is found. What it says besides goes to `log`. */
+/** Starts a process that prints its address as JSON in its first line. Its standard error goes to `log`. */
 export async function started(command, log) {
   const errors = openSync(log, 'a');
   const child = spawn(corniche, command, { stdio: ['ignore', 'pipe', errors] });
@@ -42,13 +42,13 @@ export async function started(command, log) {
   const { done, value: line } = await lines[Symbol.asyncIterator]().next();
   if (done) throw new Error(`${corniche} ${command[0]} ended without a word, see ${log}`);
   lines.close();
-  // Nobody reads what follows, and a full pipe would stop the process.
+  // Drains further output, because a full pipe would block the process.
   child.stdout.resume();
   return { child, description: JSON.parse(line) };
 }
 
 export class Network {
-  /** Starts a network and waits until every node answers. With `links`, what nodes say to each other can be cut; with `explorer` there is one. */
+  /** Starts a network and waits until every node responds. `links`: connections can be cut; `explorer`: starts an explorer. */
   static async up({ validators, fullNodes = 0, engine = 'mahi-mahi', parameters = [], links = false, explorer = false }) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-e2e-'));
@@ -64,7 +64,7 @@ export class Network {
     return network;
   }
 
-  /** `corniche dev`: one process that serves every namespace, what clients are mostly written against. */
+  /** `corniche dev`: one process that serves every namespace, the usual target of clients. */
   static async dev({ engine = 'mahi-mahi', flags = [], explorer = false } = {}) {
     if (!existsSync(corniche)) throw new Error(`${corniche} is missing: \`make build\`, or set CORNICHE_BIN`);
     const directory = mkdtempSync(join(tmpdir(), 'corniche-dev-'));
@@ -102,7 +102,7 @@ export class Network {
     return this.nodes.filter((node) => node.role !== 'validator');
   }
 
-  /** Starts all nodes again, each dialling the others through relays only. */
+  /** Restarts all nodes; each dials the others through relays only. */
   async linkThroughRelays(firstPort) {
     this.links = new Links();
     for (const node of this.nodes) node.kill();
@@ -121,10 +121,10 @@ export class Network {
     await Promise.all(this.nodes.map((node) => node.restart()));
   }
 
-  /** Ends every process. The directory stays when the test failed, for its logs. */
+  /** Ends every process. After a failed test the directory stays, for its logs. */
   async down({ failed = false } = {}) {
     for (const node of this.nodes) if (node.child) node.kill();
-    // Those that this process did not start.
+    // Processes that this one did not start.
     if (!this.nodes.every((node) => node.child)) {
       await run(corniche, ['testnet', 'down', '--dir', this.directory]).catch((error) => console.error(error.stderr));
     }
@@ -137,8 +137,8 @@ export class Network {
 }
 
 /**
- * A network for one test, and `step` for the parts of its story: as `Network.up` starts it, or with `dev` as `Network.dev` does.
- * It ends with the test; when a step failed, its directory stays, for the logs.
+ * A network for one test, and `step` for its parts: started by `Network.up`, or with `dev` by `Network.dev`.
+ * It ends with the test. If a step failed, its directory stays, for the logs.
  */
 export async function story(t, { dev = false, ...options }) {
   const network = await (dev ? Network.dev(options) : Network.up(options));
@@ -156,7 +156,7 @@ export async function story(t, { dev = false, ...options }) {
   return { network, step };
 }
 
-/** One process, seen from outside. */
+/** One process, accessed from outside. */
 export class Node {
   constructor({ name, role, rpc, metrics, pid, config, dataDir, log }, network) {
     Object.assign(this, { name, role, rpc, metrics, pid, config, dataDir, log, network });
@@ -165,12 +165,12 @@ export class Node {
     this.client = createPublicClient({ chain: network.chain, transport: http(rpc, { retryCount: 0 }), pollingInterval: 20, cacheTime: 0 });
   }
 
-  /** A wallet that talks to this node only. */
+  /** A wallet that uses only this node. */
   wallet(account) {
     return createWalletClient({ account, chain: this.network.chain, transport: http(this.rpc, { retryCount: 0 }), cacheTime: 0 });
   }
 
-  /** A JSON-RPC request as bytes; returns the status and the parsed answer. */
+  /** A JSON-RPC request as bytes. Returns the status and the parsed response. */
   async post(body) {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     const response = await fetch(this.rpc, { method: 'POST', headers: { 'content-type': 'application/json' }, body: text });
@@ -178,14 +178,14 @@ export class Node {
     return { status: response.status, answer: answer === '' ? undefined : JSON.parse(answer) };
   }
 
-  /** One call, without a library in between: `{ result }` or `{ error }`. */
+  /** One call, without a library: `{ result }` or `{ error }`. */
   async call(method, ...params) {
     return (await this.post({ jsonrpc: '2.0', id: 1, method, params })).answer;
   }
 
   /**
-   * The receipt, once there is one. viem's own wait asks again only at the next block, and polled this fast it may take the answer
-   * to a request from before the block for one after it: on a chain that is idle then, there is no next block.
+   * Waits for the receipt. viem's own wait polls again only at the next block, and at this polling rate it may take the response
+   * to a request from before the block for one after it. An idle chain has no next block.
    */
   receipt(hash) {
     return until(`${this.name} to have a receipt of ${hash}`, () => this.client.getTransactionReceipt({ hash }));
@@ -195,12 +195,12 @@ export class Node {
     return until(`${this.name} to answer`, () => this.client.getChainId());
   }
 
-  /** SIGKILL: no handler runs, nothing is flushed. */
+  /** Sends SIGKILL: no handler runs, nothing is flushed. */
   kill() {
     this.signal('SIGKILL');
   }
 
-  /** SIGSTOP: the process keeps its sockets and does nothing. */
+  /** Sends SIGSTOP: the process keeps its sockets but does not run. */
   freeze() {
     this.signal('SIGSTOP');
   }
@@ -217,7 +217,7 @@ export class Node {
     }
   }
 
-  /** Waits until the process is no more; its ports and its lock are free then. */
+  /** Waits until the process has ended and its ports and lock are free. */
   gone() {
     return until(`${this.name} (process ${this.pid}) to end`, () => {
       if (this.child) return this.child.exitCode !== null || this.child.signalCode !== null;
@@ -226,17 +226,17 @@ export class Node {
       } catch (error) {
         return error.code === 'ESRCH';
       }
-      // A process nobody has waited for still has its number but runs no more.
+      // A process that was not waited for keeps its number but no longer runs.
       return readFileSync(`/proc/${this.pid}/stat`, 'utf8').split(') ')[1]?.startsWith('Z');
     });
   }
 
-  /** Its disk is lost: everything but its keys and configuration. */
+  /** Deletes its data, except for keys and configuration. */
   loseDisk() {
     for (const entry of readdirSync(this.dataDir)) rmSync(join(this.dataDir, entry), { recursive: true });
   }
 
-  /** Starts the process again on what it left on its disk. */
+  /** Restarts the process on the data of its disk. */
   async restart() {
     const log = openSync(this.log, 'a');
     const env = { ...process.env, ...this.env };
@@ -260,7 +260,7 @@ export class Node {
 }
 
 /**
- * A base port for so many nodes. Below the range that the system gives to outgoing connections, so that nobody takes the port
+ * A base port for this many nodes. Below the system's range for outgoing connections, so that no connection takes the port
  * of a node that was killed.
  */
 async function freePorts(count) {

@@ -1,4 +1,4 @@
-// A PostgreSQL of our own: in a temporary directory, on a Unix socket, gone with the test.
+// A separate PostgreSQL server: in a temporary directory, on a Unix socket, deleted after the test.
 
 import { execFile, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { until } from './until.js';
 const run = promisify(execFile);
 const isRoot = process.getuid() === 0;
 
-/** The URL of an empty database. The server ends with the test `t`, and with this process in any case. */
+/** Returns the URL of an empty database. The server ends with the test `t`, and with this process in any case. */
 export async function postgres(t) {
   const programs = folder();
   const directory = mkdtempSync(join(tmpdir(), 'corniche-postgres-'));
@@ -20,7 +20,7 @@ export async function postgres(t) {
     rmSync(directory, { recursive: true, force: true });
   });
   if (isRoot) {
-    // It refuses to run as root, so all of its directory is its user's.
+    // It refuses to run as root, so its user owns the directory.
     chmodSync(directory, 0o755);
     await run('chown', ['postgres:', directory]);
   }
@@ -39,17 +39,17 @@ export async function postgres(t) {
 
 function end(server) {
   const ended = new Promise((settle) => server.once('exit', settle));
-  // False when it is gone already.
+  // False if it has ended already.
   return server.kill('SIGQUIT') ? ended : undefined;
 }
 
-/** As the user postgres if we are root, and told to end when we do. */
+/** Runs as the user postgres if we are root, and ends when we do. */
 function unprivileged(program, flags) {
   const user = isRoot ? ['--reuid=postgres', '--regid=postgres', '--init-groups'] : [];
   return [...user, '--pdeathsig', 'QUIT', program, ...flags];
 }
 
-/** Where its programs are: distributions keep those of a server out of the path. */
+/** Finds the server's programs: distributions do not add them to the path. */
 function folder() {
   const versions = ['/usr/lib/postgresql', '/usr/local/lib/postgresql'].filter((place) => existsSync(place));
   const kept = versions.flatMap((place) => readdirSync(place).sort().map((version) => join(place, version, 'bin')));

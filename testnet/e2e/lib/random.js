@@ -1,6 +1,6 @@
-// Seeded choices: mulberry32, which is enough for choices and repeatable.
+// Seeded choices by mulberry32, which is sufficient for choices and repeatable.
 
-/** A function that draws a whole number from 0 up to, and without, `below`. */
+/** Returns a function that draws an integer from 0 to `below` - 1. */
 export function seeded(seed) {
   let state = seed | 0;
   return (below) => {
@@ -11,7 +11,7 @@ export function seeded(seed) {
   };
 }
 
-/** The same elements in an order that is drawn. */
+/** Returns the elements in a random order. */
 export function shuffled(random, elements) {
   const left = [...elements];
   return Array.from(elements, () => left.splice(random(left.length), 1)[0]);

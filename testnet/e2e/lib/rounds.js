@@ -1,5 +1,5 @@
-// Rounds of seeded faults on real processes, under load. Every round ends healed; then all nodes agree, no receipt is lost, and a new
-// transfer is executed.
+// Rounds of seeded faults on real processes, under load. Every fault ends within its round. Then all nodes agree, no receipt is
+// lost, and a new transfer is executed.
 
 import assert from 'node:assert/strict';
 import { story } from './network.js';
@@ -7,12 +7,12 @@ import { Faults } from './faults.js';
 import { seeded } from './random.js';
 import { User } from './users.js';
 
-/** Receipts that are asked for on every node after each round; all of them are at the end. */
+/** Number of receipts requested from every node after each round; at the end all are. */
 const RECENT = 20;
 
 /**
- * `kinds`: the faults of the rounds in turn; without it as many `rounds` are drawn, from `only` these if it is given. `progressMs`: how soon after a round is healed
- * a new transfer must be executed and every node have caught up; without it only that they do.
+ * `kinds`: the faults of the rounds in turn. Otherwise `rounds` random faults, from `only` if given. `progressMs`: time limit
+ * after the end of a fault for a new transfer and for all nodes to catch up; by default there is no limit.
  */
 export async function faultRounds(t, engine, { seed, rounds, kinds, only, lastsMs, frozenMs, progressMs = Infinity }) {
   const random = seeded(seed);
@@ -26,7 +26,7 @@ export async function faultRounds(t, engine, { seed, rounds, kinds, only, lastsM
 
   let isWhole = true;
   for (const [number, kind] of drawn.entries()) {
-    // What a round leaves behind would be blamed on the next ones.
+    // Otherwise the next rounds would be blamed for this one's effects.
     if (!isWhole) break;
     isWhole = false;
     const fault = kind ? faults.make(kind) : faults.draw();
@@ -50,7 +50,7 @@ export async function faultRounds(t, engine, { seed, rounds, kinds, only, lastsM
   if (isWhole) await step('every receipt is still there', () => user.keptReceipts());
 }
 
-/** One transfer after another. */
+/** Sends one transfer after another. */
 async function useWhile(isHurt, user, nodes) {
   while (isHurt()) {
     await user.transfer(nodes);

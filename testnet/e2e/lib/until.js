@@ -1,9 +1,9 @@
-// Waiting for conditions. Nothing in these tests sleeps for a fixed time: it asks until the answer is right, or fails at the
-// deadline saying what it waited for and what it saw last.
+// Waiting for conditions. These tests never sleep for a fixed time: they poll until a condition holds, or fail at the
+// deadline with the condition and the last value.
 
 const PAUSE_MS = 20;
 
-/** Asks until `ask` returns something other than undefined, null or false, and returns that. */
+/** Polls until `ask` returns something other than undefined, null or false, and returns that. */
 export async function until(what, ask, { deadlineMs = 60_000 } = {}) {
   const end = Date.now() + deadlineMs;
   let last = 'nothing yet';

@@ -1,4 +1,4 @@
-// A user that sends one transfer after another while nodes come and go, and remembers every receipt that it was given.
+// A user that sends one transfer after another while nodes start and stop, and stores every receipt.
 
 import assert from 'node:assert/strict';
 import { parseGwei } from 'viem';
@@ -8,11 +8,11 @@ export class User {
   constructor(network, random) {
     Object.assign(this, { network, random, nonce: 0 });
     [this.account, this.other] = network.accounts;
-    /** Receipts that were given: hash to block hash. */
+    /** Received receipts: transaction hash to block hash. */
     this.receipts = new Map();
   }
 
-  /** Sends a transfer through whichever of these nodes takes it, and waits until a receipt was seen. */
+  /** Sends a transfer through any of these nodes that accepts it, and waits for its receipt. */
   transfer(nodes = this.network.nodes) {
     const nonce = this.nonce++;
     const hashes = [];
@@ -34,7 +34,7 @@ export class User {
     });
   }
 
-  /** Every node has the same chain up to the greatest height that any of them has reached. */
+  /** Checks that every node has one chain up to the highest height of any of them. */
   async agreement() {
     const heights = await Promise.all(this.network.nodes.map((node) => node.client.getBlockNumber()));
     const highest = heights.reduce((a, b) => (a > b ? a : b));
@@ -42,7 +42,7 @@ export class User {
     for (const { hash, stateRoot } of blocks) assert.deepEqual([hash, stateRoot], [blocks[0].hash, blocks[0].stateRoot]);
   }
 
-  /** Every receipt that was given is still there, on every node; of the last `count`, or of all. */
+  /** Checks that every node still has each receipt: the last `count`, or all. */
   async keptReceipts(count = this.receipts.size) {
     const kept = [...this.receipts].slice(-count);
     for (const node of this.network.nodes) {

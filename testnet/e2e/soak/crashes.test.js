@@ -1,6 +1,6 @@
-// Random crashes under load: at any moment one, two or all validators are killed and started again, while transfers go to
-// whoever is there. What must hold: a receipt once seen is never taken back, all nodes end with the same chain, and the chain
-// goes on. ROUNDS crashes (default 50) under each engine, or the ones in ENGINE; SEED repeats a run's choices, though not the
+// Random crashes under load: at any moment one, two or all validators are killed and restarted, while transfers go to
+// the running ones. Requirements: receipts are final, all nodes end with one chain, and the chain makes
+// progress. ROUNDS crashes (default 50) under each engine, or those in ENGINE. SEED repeats a run's choices, but not the
 // system's timing.
 
 import { story, underEveryEngine } from '../lib/network.js';

@@ -1,6 +1,6 @@
-// Seeded faults of every kind on real processes, one after another under load (`lib/faults.js`). After each the network is whole within
-// 10 s: a new transfer is executed, all nodes agree, no receipt is lost. FAULT_ROUNDS rounds in all (default 1,000), shared by the
-// engines, or the ones in ENGINE; FAULT_KINDS draws from some kinds only, for instance flip,tear; SEED repeats a run's choices, though not the
+// Seeded faults of every kind on real processes, one after another under load (`lib/faults.js`). Within 10 s after each fault a
+// new transfer is executed, all nodes agree, and no receipt is lost. FAULT_ROUNDS rounds in total (default 1,000), shared by
+// the engines, or those in ENGINE. FAULT_KINDS selects kinds, for instance flip,tear. SEED repeats a run's choices, but not the
 // system's timing.
 
 import { engines, underEveryEngine } from '../lib/network.js';

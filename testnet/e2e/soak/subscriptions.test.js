@@ -1,8 +1,8 @@
-// Many subscribers on one node: 10,000 to whom nothing is told, then 100 to whom every block and every transfer of a token is told, then
-// one that does not read. What must hold: the 100 are told everything, in order, whoever else there is; the one that does not read is dropped,
-// and the node's memory does not grow meanwhile. What it costs is printed (docs/performance.md).
+// Many subscribers on one node: 10,000 without notifications, then 100 that get every block and every transfer of a token, then
+// one that does not read. Requirements: the 100 get all notifications in order, regardless of the others; the one that does not
+// read is disconnected, and the node's memory does not grow meanwhile. The test prints the costs (docs/performance.md).
 //
-// IDLE (10,000) connections with a subscription each; needs as many file descriptors here and in the node (ulimit -n).
+// IDLE (10,000): number of connections with a subscription each. Needs as many file descriptors here and in the node (ulimit -n).
 
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { until } from '../lib/until.js';
 const idle = Number(process.env.IDLE ?? 10_000);
 const busy = Number(process.env.BUSY ?? 100);
 const transfers = Number(process.env.TRANSFERS ?? 2_000);
-/** Ticks of a processor's clock in a second, as /proc counts. */
+/** Clock ticks per second, as /proc counts them. */
 const HERTZ = 100;
 
 underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000 }, async (t, engine) => {
@@ -47,12 +47,12 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
     ({ contractAddress: token } = await node.receipt(hash));
   });
 
-  /** Half of them wait for logs that nobody writes, half to hear that the node falls behind, which it does not. */
+  /** Half of them wait for logs that never come, half for the node to fall behind, which it does not. */
   await step(`${idle} idle ones`, async () => {
     const before = resident(node.pid);
     const used = ticks(node.pid);
     const nobody = ['logs', { address: `0x${'12'.repeat(20)}` }];
-    // So many at a time: who connects waits in the listener's queue, which is short.
+    // In groups, because new connections wait in the listener's queue, which is short.
     for (let opened = 0; opened < idle; opened += 100) {
       await Promise.all(Array.from({ length: Math.min(100, idle - opened) }, (_, index) => open(...((opened + index) % 2 === 0 ? nobody : ['syncing']))));
     }
@@ -64,7 +64,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
     t.diagnostic(`idle: ${share.toFixed(2)} % of a core over ${seconds} s, ${resident(node.pid)} MiB`);
   });
 
-  /** Transfers by so many requests at once; each subscriber to the token's logs hears each of them. */
+  /** Transfers by this many concurrent requests; each subscriber to the token's logs gets all of them. */
   const load = async (listeners) => {
     const first = await node.client.getTransactionCount({ address: owner.address });
     const fees = { maxFeePerGas: 10n ** 12n, maxPriorityFeePerGas: 1n };
@@ -84,7 +84,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
       const taken = refused < 0 ? batch.length : refused;
       at += taken;
       if (taken > 0) last = answer[taken - 1].result;
-      // The pool holds so many of one sender, and has room again when some are executed.
+      // The pool limits transactions per sender, and has room again after some are executed.
       if (refused >= 0) await node.receipt(last);
     }
     const receipt = await node.receipt(last);
@@ -94,7 +94,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
     const cpu = ((ticks(node.pid) - used) * 1e6) / HERTZ;
     const took = Date.now() - started;
     const messages = listeners.reduce((sum, listener) => sum + listener.messages.length, 0);
-    // Everything, once, in order.
+    // All of them, once, in order.
     for (const { messages } of logs) {
       assert.deepEqual(messages.map(({ data }) => Number(data)), Array.from({ length: transfers }, (_, index) => index + 1));
     }
@@ -127,7 +127,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
     await until(
       'the slow one to be dropped',
       async () => {
-        // It is given up when the pool has gone on too far without it, or when it has taken nothing for long enough.
+        // It is disconnected when it is too far behind, or after too long without reading.
         await load(listeners);
         rounds += 1;
         return (await metric(node, 'corniche_rpc_slow_subscribers_total')) > dropped;
@@ -149,7 +149,7 @@ underEveryEngine(`${idle} idle and ${busy} busy subscribers`, { timeout: 900_000
   });
 });
 
-/** A WebSocket with one subscription, as little of it as costs little: ten thousand of them run beside the node that is measured. */
+/** A minimal WebSocket with one subscription: ten thousand of them run beside the measured node. */
 class Subscriber {
   static open(rpc, subscription) {
     const { hostname, port } = new URL(rpc);
@@ -172,7 +172,7 @@ class Subscriber {
     Object.assign(this, { socket, topic, messages: [], buffer: Buffer.alloc(0), upgraded: false });
   }
 
-  /** What was told so far is forgotten. */
+  /** Discards earlier notifications. */
   clear() {
     this.messages = [];
   }
@@ -189,11 +189,11 @@ class Subscriber {
       this.send(1, Buffer.from(this.request));
     }
     for (let frame = this.frame(); frame !== undefined; frame = this.frame()) this.hear(frame);
-    // What is kept must not keep the whole of what arrived.
+    // Otherwise the remainder would keep the whole received buffer alive.
     if (this.buffer.length === 0) this.buffer = Buffer.alloc(0);
   }
 
-  /** The next whole frame; the node's are not masked. */
+  /** The next complete frame; the node's frames are not masked. */
   frame() {
     const { buffer } = this;
     if (buffer.length < 2) return undefined;
@@ -216,7 +216,7 @@ class Subscriber {
     return this.opened(this);
   }
 
-  /** A client's frames are masked; with zeros, which change nothing. */
+  /** A client's frames must be masked: with zeros, which change nothing. */
   send(opcode, payload) {
     const head = payload.length < 126 ? Buffer.from([0x80 | opcode, 0x80 | payload.length]) : Buffer.from([0x80 | opcode, 0xfe, payload.length >> 8, payload.length & 0xff]);
     this.socket.write(Buffer.concat([head, Buffer.alloc(4), payload]));
@@ -235,7 +235,7 @@ function resident(pid) {
   return Math.round(Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/^VmRSS:\s+(\d+)/m)[1]) / 1024);
 }
 
-/** Processor time of all threads of a process so far. */
+/** Total processor time of all threads of a process. */
 function ticks(pid) {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
   return Number(fields[11]) + Number(fields[12]);

@@ -1,4 +1,4 @@
-// What a node says to those who get it wrong: the codes and the words that wallets look for, and never silence.
+// Responses to invalid input: the codes and messages that wallets expect, and never silence.
 
 import assert from 'node:assert/strict';
 import { bytesToHex, concatHex, keccak256, toHex } from 'viem';
@@ -13,7 +13,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
   const chainId = network.chain.id;
   const gasPrice = await node.client.getGasPrice();
 
-  /** Sends the bytes and asserts code and words of the refusal. */
+  /** Sends the bytes and checks code and message of the refusal. */
   const refused = async (raw, message, code = -32000) => {
     const { error, result } = await node.call('eth_sendRawTransaction', raw);
     assert.ok(error, `was taken as ${result}`);
@@ -53,7 +53,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     await refused(await eip1559(rich, { chainId, nonce: 0 }), /nonce too low/);
     await refused(await eip1559(rich, { chainId, nonce: 1, fee: 1n, tip: 0n }), /max fee per gas less than block base fee|underpriced/);
     await refused(await eip1559(rich, { chainId, nonce: 1, value: 10n ** 30n }), /insufficient funds/);
-    // Fees count as well as the value.
+    // Fees count in addition to the value.
     const balance = await node.client.getBalance({ address: other.address });
     await refused(await eip1559(other, { chainId, nonce: 0, value: balance, fee: gasPrice * 2n }), /insufficient funds/);
   });
@@ -68,7 +68,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
     assert.equal(result.hash, hash);
     assert.equal(result.blockHash, null);
     assert.equal(await node.client.getTransactionCount({ address: rich.address, blockTag: 'pending' }), 1);
-    // The gap closes, and what waited is executed.
+    // The gap closes, and the waiting transaction is executed.
     await taken(await eip1559(rich, { chainId, nonce: 2 }));
     await taken(await eip1559(rich, { chainId, nonce: 1 }));
     assert.equal((await receiptOf(hash)).status, 'success');
@@ -162,7 +162,7 @@ underEveryEngine('bad input', { timeout: 300_000 }, async (t, engine) => {
   });
 });
 
-/** A module that is right in everything but for one float. */
+/** A module that is valid except for one float. */
 function floatModule() {
   const section = (id, ...bytes) => [id, bytes.length, ...bytes];
   const name = (text) => [text.length, ...Buffer.from(text)];

@@ -1,4 +1,4 @@
-// The Rust client's examples, as its README runs them: whole programs against a node.
+// Examples of the Rust client, run as in its README: complete programs against a node.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -10,7 +10,7 @@ import { promisify } from 'node:util';
 import { wasm } from '../lib/contracts.js';
 import { corniche, story } from '../lib/network.js';
 
-/** Where `cargo build --examples` puts them. */
+/** Output folder of `cargo build --examples`. */
 const examples = process.env.CLIENT_EXAMPLES ?? join(dirname(corniche), 'examples');
 
 test("the Rust client's examples", { timeout: 120_000 }, async (t) => {
@@ -52,7 +52,7 @@ test("the Rust client's examples", { timeout: 120_000 }, async (t) => {
     const [, wei, block, root] = shown.match(/^0x\w{40} has (\d+) wei in block (\d+), state (0x\w{64})$/);
     assert.equal(BigInt(wei), await node.client.getBalance({ address: friend.address, blockNumber: BigInt(block) }));
     assert.equal((await node.client.getBlock({ blockNumber: BigInt(block) })).stateRoot, root);
-    // The genesis of another chain proves nothing, though its validators have the same keys.
+    // The genesis of another chain proves nothing, although its validators have equal keys.
     const genesis = JSON.parse(readFileSync(join(directory, 'genesis.json'), 'utf8'));
     const other = join(directory, 'other.json');
     writeFileSync(other, JSON.stringify({ ...genesis, chain_id: genesis.chain_id + 1 }));

@@ -1,5 +1,5 @@
-// What an explorer shows of a development chain that it stands beside: it follows the chain forward, and back. And one over PostgreSQL, which is
-// stopped and started again.
+// The explorer beside a development chain: it follows the chain forward and through reverts. Also on PostgreSQL, which is
+// stopped and restarted.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -20,14 +20,14 @@ async function ask(explorer, path) {
   return { status: response.status, answer: await response.json() };
 }
 
-/** Waits until the explorer has this block under its number. */
+/** Waits until the explorer has this block at its height. */
 const shows = (explorer, { number, blockHash }) =>
   until(`the explorer to have block ${number} as ${blockHash}`, async () => {
     const { status, answer } = await ask(explorer, `/blocks/${number}`);
     return status === 200 && answer.block.hash === blockHash;
   });
 
-/** Sends so many wei; answers where they went into the chain. */
+/** Sends this amount of wei and returns its block. */
 async function pay(network, value) {
   const [node] = network.nodes;
   const [payer, payee] = network.accounts;
@@ -66,7 +66,7 @@ underEveryEngine('the explorer of a development chain', { timeout: 300_000 }, as
     await until('the explorer to go back', async () => (await page(explorer, `/tx/${undone.hash}`)).status === 404);
     assert.equal((await ask(explorer, `/transactions/${undone.hash}`)).status, 404);
     assert.equal((await ask(explorer, `/blocks/${undone.blockHash}`)).status, 404);
-    // It begins again from the first block.
+    // It starts again from the first block.
     await shows(explorer, first);
     assert.equal((await ask(explorer, `/transactions/${first.hash}`)).answer.transaction.block, first.number);
   });
@@ -121,7 +121,7 @@ test('an explorer over PostgreSQL', { timeout: 300_000 }, async (t) => {
     assert.deepEqual(await ended, [0, null]);
     const meanwhile = await pay(network, 2n);
     explorer = await start();
-    // Of the database alone: it answers before it has asked the node anything.
+    // Served from the database alone, before the first request to the node.
     assert.equal((await ask(explorer.url, `/transactions/${first.hash}`)).answer.transaction.block, first.number);
     await shows(explorer.url, meanwhile);
   });

@@ -1,5 +1,5 @@
-// Each kind of fault once, on real processes under load; `soak/fault-rounds.test.js` draws a thousand. Nothing here is timed: it ends
-// when all nodes agree again.
+// Each kind of fault once, on real processes under load; `soak/fault-rounds.test.js` draws a thousand. Nothing is timed: a round
+// ends when all nodes agree again.
 
 import { underEveryEngine } from '../lib/network.js';
 import { faultRounds } from '../lib/rounds.js';

@@ -1,23 +1,23 @@
-// What may happen to four validators, one thing after another on one chain: halves that do not reach each other, one that nobody
-// reaches, one that loses its disk. What must hold: no half goes on alone, nothing that was given a receipt changes, and
-// afterwards whoever was hurt is as good as the others: the chain goes on with it and without one that was never hurt.
+// Faults of four validators, one after another on one chain: a partition into halves, an isolated validator, a lost disk.
+// Requirements: no half makes progress alone, no transaction with a receipt changes, and
+// afterwards the affected validator is as good as the others: the chain makes progress with it and without another one.
 
 import assert from 'node:assert/strict';
 import { story, underEveryEngine } from '../lib/network.js';
 import { until } from '../lib/until.js';
 
-/** How long a partition lasts, under load. */
+/** Duration of a partition, under load. */
 const partedMs = Number(process.env.PARTED_MS ?? 3_000);
 
 underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, engine) => {
   const { network, step } = await story(t, { validators: 4, engine, links: true });
   const { links, validators } = network;
-  /** By account: the next nonce. */
+  /** Next nonce by account. */
   const nonces = new Map();
-  /** Everything that was sent, and who must have it in the end. */
+  /** Sent transfers, and the nodes that must have them in the end. */
   const sent = [];
 
-  /** Sends one transfer to this node, which need not be able to have it ordered. */
+  /** Sends one transfer to this node, which need not be able to order it. */
   const send = async (node, account) => {
     const nonce = nonces.get(account) ?? 0;
     const fees = { gas: 21_000n, maxFeePerGas: 50n * 10n ** 9n, maxPriorityFeePerGas: 1n };
@@ -27,9 +27,9 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     return hash;
   };
 
-  /** Everything that was sent is in blocks, the same at all these nodes; returns the height. */
+  /** Waits until all sent transfers are in equal blocks at all these nodes. Returns the height. */
   const settled = async (nodes) => {
-    // The relays run in this process too, so it asks for little at a time.
+    // The relays run in this process too, so it sends few requests at a time.
     for (const node of nodes) {
       for (const [account, nonce] of nonces) {
         const { address } = account;
@@ -53,7 +53,7 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
   const peers = (node, count) =>
     until(`${node.name} to have ${count} peers`, async () => Number((await node.call('net_peerCount')).result) === count);
 
-  /** The chain goes on without this one, so each of the others is needed. */
+  /** The chain makes progress without this node, so each of the others is needed. */
   const goesOnWithout = async (other) => {
     other.kill();
     await other.gone();
@@ -82,7 +82,7 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     while (Date.now() < healed) {
       await Promise.all(validators.map(async (node, index) => late.push(await send(node, network.accounts[index]))));
       for (const node of validators) {
-        // What was ordered before the cut may still come out.
+        // Transactions ordered before the cut may still be executed.
         assert.ok((await node.client.getBlockNumber()) <= before + 1n);
         await assert.rejects(node.client.getTransactionReceipt({ hash: late.at(-1) }));
       }
@@ -112,7 +112,7 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
 
   await step('one loses its disk and has only its keys: it learns everything again and is needed', async () => {
     const [first, , unlucky] = validators;
-    // If nobody else hears of this one, it is gone with the disk.
+    // If no other node receives this transfer, it is lost with the disk.
     await send(unlucky, network.accounts[3]);
     sent.pop();
     nonces.delete(network.accounts[3]);
@@ -123,7 +123,7 @@ underEveryEngine('partitions and a lost disk', { timeout: 600_000 }, async (t, e
     for (let count = 0; count < 5; count += 1) await send(others[count % 3], network.accounts[7 + (count % 3)]);
     await unlucky.restart();
     await settled(validators);
-    // It signs nothing about what its former self may have signed: in Autobahn, about the next twelve slots.
+    // It signs nothing that it may have signed before: in Autobahn, about the next twelve slots.
     for (let count = 0; count < 15; count += 1) {
       await send(first, network.accounts[7]);
       await settled([first]);

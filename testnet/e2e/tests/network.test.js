@@ -1,5 +1,5 @@
-// The story of a first network: a wallet deploys a token and uses it, every node sees the same, and neither one validator's
-// death nor everybody's takes anything away.
+// A first network: a wallet deploys a token and uses it, all nodes agree, and neither a crash of one validator
+// nor of all loses anything.
 
 import assert from 'node:assert/strict';
 import { keccak256, parseEther, parseEventLogs, toHex, toRlp } from 'viem';
@@ -12,7 +12,7 @@ import { until } from '../lib/until.js';
 const token = abi('erc20');
 const supply = parseEther('1000000');
 
-/** What `corniche_getDag` shows of an engine, by the engine's word. */
+/** Form of `corniche_getDag`, by engine. */
 const shape = {
   'mahi-mahi'({ vertices, order, fromRound }, committed) {
     const known = new Map(vertices.map((vertex) => [vertex.digest, vertex]));
@@ -31,7 +31,7 @@ const shape = {
       const below = lanes.get(`${author} ${Number(round) - 1}`);
       if (below) assert.deepEqual(parents, [below.digest], 'a car is on the one before it in its lane');
     }
-    // A slot commits a cut through all lanes, which is no car.
+    // A slot commits a cut through all lanes, which is not a car.
     assert.deepEqual(order, committed.slice(0, order.length).map(({ digest }) => digest));
     assert.equal(new Set(slots.map(({ round }) => round)).size, slots.length, 'a slot has one leader');
   },
@@ -42,7 +42,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
 
   const [first, , , last] = network.validators;
   const [owner, friend, stranger] = network.accounts;
-  /** Every receipt anyone was given, to be asked for again after the worst. */
+  /** Every received receipt, to be checked again after crashes. */
   const receipts = [];
   let address;
 
@@ -56,7 +56,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
   const read = (node, functionName, args) => node.client.readContract({ address, abi: token, functionName, args });
   const transfer = (node, to, amount) => write(node, owner, 'transfer', [to.address, amount]);
 
-  /** Waits until these nodes have the block and asserts that it, and the balances in it, are the same everywhere. */
+  /** Waits until these nodes have the block and checks that it, and the balances in it, are equal. */
   const agree = async (nodes, number) => {
     const seen = await Promise.all(
       nodes.map(async (node) => {
@@ -145,7 +145,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
   });
 
   await step('a validator shows how that came about: proposals of all four, and what was committed of them', async () => {
-    // In the lanes of Autobahn are proposals of those who own a sender. So many have owners everywhere.
+    // Lanes of Autobahn contain proposals of a sender's owner. With this many senders, every lane has some.
     const senders = Array.from({ length: 64 }, (_, index) => privateKeyToAccount(keccak256(toHex(`sender ${index}`))));
     const fees = { gas: 21_000n, maxFeePerGas: 50n * 10n ** 9n, maxPriorityFeePerGas: 1n };
     const pay = (from, nonce, to, value) => first.wallet(from).sendTransaction({ to: to.address, value, nonce, ...fees });
@@ -191,7 +191,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
     const others = network.nodes.filter((node) => node !== last);
     for (let count = 0; count < 5; count += 1) {
       const { blockNumber } = await transfer(network.validators[count % 3], friend, 1n);
-      // The next validator is asked for the nonce.
+      // The nonce is queried at the next validator.
       await agree(others, blockNumber);
     }
     await last.restart();
@@ -201,7 +201,7 @@ underEveryEngine('four validators and a full node', { timeout: 600_000 }, async 
   });
 
   await step('all four killed at once: every receipt anyone was given is still there, and the chain goes on', async () => {
-    // Some transactions are on their way when the power goes.
+    // Some transactions are in flight during the power cut.
     const nonce = await first.client.getTransactionCount({ address: friend.address, blockTag: 'pending' });
     const wallet = first.wallet(friend);
     for (let count = 0; count < 20; count += 1) {

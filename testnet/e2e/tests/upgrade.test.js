@@ -1,5 +1,5 @@
-// A chain that began under the first rules activates later ones at a height, while its validators restart around it. What must
-// hold: the chain goes on, old code still runs, and a validator that missed the upgrade stops, says why, and can come back.
+// A chain of the first protocol version activates a later one at a height, while its validators restart. Requirements:
+// the chain makes progress, old code still runs, and a validator that missed the upgrade stops with a reason and can rejoin.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -33,12 +33,12 @@ underEveryEngine('an upgrade of the rules', { timeout: 600_000 }, async (t, engi
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(genesisFile, 'utf8')), ...changes }));
   };
   const upgradedFile = join(network.directory, 'genesis-upgraded.json');
-  /** Gives the node the genesis file with the upgrade; it is read at the next start. */
+  /** Gives the node the genesis file with the upgrade, for its next start. */
   const upgrade = (node) => {
     const text = readFileSync(node.config, 'utf8').replace(/^genesis = .*$/m, `genesis = "${upgradedFile}"`);
     writeFileSync(node.config, text);
   };
-  /** One transfer of the token, in a block that these nodes have alike. */
+  /** Sends one transfer of the token, and checks that these nodes have its block. */
   const transfer = async (nodes) => {
     const hash = await first.wallet(owner).writeContract({ address, abi: token, functionName: 'transfer', args: [friend.address, 1n] });
     const receipt = await first.receipt(hash);

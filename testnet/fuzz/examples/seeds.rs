@@ -1,4 +1,4 @@
-//! Writes the seeds of each target into a directory of its name, for libFuzzer to begin with: `cargo run -p corniche-fuzz --example seeds -- DIR`.
+//! Writes the seeds of each target into a folder of its name, for libFuzzer: `cargo run -p corniche-fuzz --example seeds -- DIR`.
 
 use std::path::PathBuf;
 

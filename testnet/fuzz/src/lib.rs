@@ -1,20 +1,20 @@
-//! Fuzz targets: functions of bytes that must not panic, and whose assertions must hold, whatever the bytes are.
+//! Fuzz targets: functions of bytes that must not panic, and whose assertions must hold, for any bytes.
 //!
 //! | target | bytes |
 //! |---|---|
 //! | `mahi_mahi`, `autobahn` | a run of an engine: messages, deadlines, connections; see [`engines`] |
-//! | `peer_message` | what a peer sends, as the pipeline decodes it, and what is inside |
+//! | `peer_message` | a peer's message, as the pipeline decodes it, and its content |
 //! | `network_frames` | a stream of a peer |
-//! | `websocket_frames` | a stream of a client behind the handshake |
+//! | `websocket_frames` | a client's stream after the handshake |
 //! | `transaction` | a raw transaction |
 //! | `genesis` | a genesis file |
-//! | `creation` | data of a creation: prelude, packing, constructor arguments |
+//! | `creation` | creation data: prelude, compression, constructor arguments |
 //! | `module` | a WebAssembly module: validation, instrumentation, compilation, a run on two compilers |
-//! | `generated_module` | what wasm-smith makes a module of, which goes the same way |
+//! | `generated_module` | input of wasm-smith; its module is tested like `module` |
 //!
-//! RPC bodies and whole HTTP requests need a server; `corniche-rpc --test fuzz` changes those.
+//! RPC bodies and whole HTTP requests need a server; `corniche-rpc --test fuzz` mutates those.
 //!
-//! The same targets run in two ways: on a stable compiler with changed seeds (`tests/seeded.rs`), and under libFuzzer
+//! Each target runs in two ways: on a stable compiler with mutated seeds (`tests/seeded.rs`), and under libFuzzer
 //! (`libfuzzer/`, `make fuzz`).
 
 pub mod engines;
@@ -25,15 +25,15 @@ pub mod streams;
 mod vm;
 pub mod words;
 
-/// A target, and what its bytes are made from.
+/// A target and its seeds.
 pub struct Target {
     pub name: &'static str,
     pub run: fn(&[u8]),
-    /// Bytes that mean something.
+    /// Valid inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Pieces that mean something.
+    /// Valid fragments, for mutations.
     pub words: &'static [&'static [u8]],
-    /// Cases of a seeded test, for about a second.
+    /// Number of cases of a seeded test, for about a second.
     pub cases: u64,
 }
 
@@ -111,7 +111,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "generated_module", run: modules::generated, seeds: modules::generated_seeds, words: NUMBERS, cases: 20 },
 ];
 
-/// The target of this name.
+/// Finds a target by name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

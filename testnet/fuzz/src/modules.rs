@@ -1,4 +1,4 @@
-//! Contracts: from the data of a creation to the end of a run.
+//! Contracts: from creation data to the end of a run.
 
 use crate::vm::generate::{self, stretch};
 use crate::vm::{CONTRACT, World};
@@ -7,10 +7,10 @@ use corniche_vm::Rules;
 use corniche_vm::host::ExitStatus;
 use corniche_vm::wasm::{Backend, PRELUDE, gas, instrument, parse_creation, validate};
 
-/// Gas of a run. Enough to get somewhere, little enough for many runs.
+/// Gas of a run: enough to reach interesting code, little enough for many runs.
 const GAS: u64 = 100_000;
 
-/// A module that validation accepts is instrumented to a valid one, and runs the same on two compilers.
+/// Checks that a module accepted by validation is instrumented to a valid one, and runs identically on two compilers.
 pub fn module(wasm: &[u8]) {
     for schedule in gas::ALL {
         let Ok(checked) = validate::check_under(schedule, Rules::default(), wasm) else { continue };
@@ -31,7 +31,7 @@ fn run(gas_version: u8, wasm: &[u8], input: &[u8]) {
     };
     let expected = once(Backend::Cranelift);
     assert!(!matches!(expected.0.status, ExitStatus::Fault(_)), "{:?}", expected.0.status);
-    // The second run finds the first one's instance.
+    // The second run reuses the first one's instance.
     for backend in [Backend::Cranelift, Backend::Winch] {
         assert!(once(backend) == expected, "another result on {backend:?}");
     }
@@ -53,7 +53,7 @@ pub fn module_seeds() -> Vec<Vec<u8>> {
     [call, small].iter().map(|text| wat::parse_str(text).expect("the seed's own text")).collect()
 }
 
-/// What wasm-smith makes of bytes: deep inside valid code, where changed modules seldom get.
+/// Tests wasm-smith's module for these bytes: it reaches deep into valid code, where mutated modules seldom get.
 pub fn generated(bytes: &[u8]) {
     if let Ok(wasm) = generate::from_bytes(bytes) {
         module(&wasm);
@@ -65,7 +65,7 @@ pub fn generated_seeds() -> Vec<Vec<u8>> {
     (0..16).map(|seed| stretch(seed, 1_000)).collect()
 }
 
-/// What comes of a creation's data is bounded, and packed code unpacks to what it says.
+/// Checks that results of creation data are bounded, and that compressed code unpacks to its declared content.
 pub fn creation(bytes: &[u8]) {
     let Ok(creation) = parse_creation(bytes) else { return };
     assert!(creation.wasm.len() <= validate::MAX_MODULE_BYTES && creation.stored_code.len() <= bytes.len());
@@ -75,13 +75,13 @@ pub fn creation(bytes: &[u8]) {
 
 pub fn creation_seeds() -> Vec<Vec<u8>> {
     let small = module_seeds().swap_remove(1);
-    // A window of 64 KiB, one block that is not packed, the empty last one.
+    // A window of 64 KiB, one uncompressed block, the empty last block.
     let bits = ((small.len() as u32 - 1) << 4) | (1 << 20);
     let packed = [&[0xef, 0xf0, 0, 0][..], &bits.to_le_bytes()[..3], &small, &[0b11]].concat();
     let mut prelude = PRELUDE;
     prelude[32] = packed.len() as u8;
     let constructed = [&prelude[..], &packed, &[7; 64]].concat();
-    // Zeros, packed well.
+    // Zeros, well compressed.
     let zeros = vec![0xef, 0xf0, 0, 0, 0x5b, 0x27, 0x7a, 0x00, 0x00, 0xa4, 0xb0, 0xb2, 0xea, 0x81, 0x47, 0x02, 0x8a];
     vec![small, packed, constructed, zeros]
 }

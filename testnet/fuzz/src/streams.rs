@@ -1,4 +1,4 @@
-//! Streams of bytes that are cut into messages.
+//! Streams of bytes that are split into messages.
 
 use std::future::Future;
 

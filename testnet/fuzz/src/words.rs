@@ -1,4 +1,4 @@
-//! What is decoded: peers' messages, transactions, genesis files.
+//! Decoders: peers' messages, transactions, genesis files.
 
 use alloy_eips::eip2718::Encodable2718;
 use alloy_primitives::{B256, hex, keccak256};
@@ -8,7 +8,7 @@ use corniche_crypto::VerifiedTransaction;
 use corniche_pipeline::{FollowedBlock, PeerMessage};
 use corniche_types::{Address, Bytes, Genesis, Height, Transaction, Upgrade, ValidatorInfo, wire};
 
-/// Decodes as a validator does. What decodes is written with the same bytes.
+/// Decodes as a validator does. A decoded message must encode to its original bytes.
 pub fn peer_message(bytes: &[u8]) {
     let _ = PeerMessage::carries_certificate(bytes) || PeerMessage::carries_transactions(bytes);
     let inner = PeerMessage::engine_bytes(bytes).map(Bytes::copy_from_slice);
@@ -51,7 +51,7 @@ pub fn transaction(bytes: &[u8]) {
     }
 }
 
-/// The example of EIP-155, and ones of type 1 and 2 whose signatures are made up.
+/// The example of EIP-155, and transactions of type 1 and 2 with random signatures.
 pub fn transaction_seeds() -> Vec<Vec<u8>> {
     let eip155 = hex!(
         "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
@@ -73,7 +73,7 @@ pub fn transaction_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A genesis that is accepted has rules at each height, and means the same when it is written and read again.
+/// An accepted genesis must have rules at each height, and must not change when written and read again.
 pub fn genesis(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(genesis) = Genesis::from_json(text) else { return };

@@ -1,5 +1,5 @@
-//! Every target with changed seeds, on any compiler. `CORNICHE_CASES` of each from `CORNICHE_SEED` on; a failure names its case.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a number of cases from the environment
+//! Runs every target with mutated seeds, on any compiler: `CORNICHE_CASES` cases from `CORNICHE_SEED` on. Failures name the case.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // reads the number of cases from the environment
 
 use corniche_fuzz::target;
 use corniche_testkit::mutate::mutated;

@@ -1,4 +1,4 @@
-//! The attacks, one file each. A file says what the attack does and what must hold; the bars themselves are in `report`.
+//! The attacks, one file each. A file describes the attack and its requirement; the limits are in `report`.
 
 mod batches_above_gas;
 mod cheap_messages;
@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Who attacks.
+/// Kinds of attackers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum By {
     /// Peers without a validator's key, and RPC clients.
@@ -32,22 +32,22 @@ pub enum By {
     Validators,
 }
 
-/// Messages of the short form of an attack whose messages are cheap to work off.
+/// Number of messages of the short form, for attacks with cheap messages.
 const FEW: u64 = 32;
 
 /// One named attack.
 pub struct Attack {
     pub name: &'static str,
-    /// Item of the threat list that it tests; `-`: none, the row is there to compare with.
+    /// Item of the threat list that it tests; `-` for a row that is only a baseline.
     pub item: &'static str,
     /// One line for `--list`.
     pub about: &'static str,
     pub by: By,
-    /// The only ordering engine it applies to; `None`: any.
+    /// The only ordering engine it applies to; `None` means any.
     pub engine: Option<&'static str>,
-    /// The last honest validator crashes while the attack goes on, and starts again after so long.
+    /// The last honest validator crashes during the attack, and restarts after this time.
     pub restart: Option<Duration>,
-    /// Messages of the short form.
+    /// Number of messages of the short form.
     pub few: u64,
     pub run: fn(&Field) -> BoxFuture<'_, anyhow::Result<()>>,
 }

@@ -1,4 +1,4 @@
-//! One row of the table: a network, its honest users before, during and after an attack, and what became of its processes.
+//! One row of the table: a network, its honest users before, during and after an attack, and the state of its processes.
 
 use crate::{
     Options,
@@ -13,11 +13,11 @@ use anyhow::Context;
 use std::{sync::Arc, time::Duration};
 use tokio::runtime::Runtime;
 
-/// Longest wait for what the attack delayed, far above every bar: what takes longer counts as lost.
+/// Timeout for operations that the attack delayed, far above every limit: a longer delay counts as lost.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// An attack that restarts a validator lasts so much longer, to see it come back.
+/// Additional time of an attack that restarts a validator, to observe its return.
 const RESTART: Duration = Duration::from_secs(15);
-/// Bound of the messages of one attack; time ends it first.
+/// Maximum number of messages of one attack; usually time ends it first.
 const MESSAGES: u64 = 10_000_000;
 
 /// Runs each attack under each engine that it applies to.
@@ -37,7 +37,7 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
 fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &Runtime) -> anyhow::Result<Row> {
     let victims = Arc::new(Victims::up(options, engine)?);
     let load = Load { seconds: options.seconds, rate: options.rate, patience: PATIENCE };
-    // A node that is down takes no transfers.
+    // A node that is down accepts no transfers.
     let start = |validators: &[usize]| {
         let used = &validators[..validators.len() - usize::from(attack.restart.is_some())];
         load.start(&options.corniche, &victims, used)
@@ -50,7 +50,7 @@ fn measure(options: &Options, attack: &'static Attack, engine: &str, runtime: &R
     let all: Vec<_> = (0..options.validators).collect();
     let calm = start(&all)?;
     if let Some(pause) = attack.restart {
-        // Some users have to wait for a validator that restarts, whoever attacks: that is not counted against the attack.
+        // Some users have to wait for a validator that restarts. This is not counted against the attack.
         let field = Field::new(victims.clone(), Vec::new(), options.seed, Budget::new(MESSAGES, length));
         runtime.block_on(field.restart_victim(pause)).context("calm")?;
     }
@@ -107,7 +107,7 @@ fn failed(phase: &str, error: &anyhow::Error, missed: &mut Vec<String>) -> Measu
     Measure::default()
 }
 
-/// The largest process' peak so far, MiB.
+/// Peak memory of the largest process so far, in MiB.
 fn peak(victims: &Victims, nodes: &[usize]) -> u64 {
     nodes.iter().filter_map(|index| victims.memory(*index)).map(|memory| memory.peak).max().unwrap_or(0)
 }

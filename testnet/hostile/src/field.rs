@@ -1,4 +1,4 @@
-//! What an attack is given, and the bounds it must keep to.
+//! Environment and limits of an attack.
 
 use crate::{
     attacks::{Attack, By},
@@ -17,17 +17,17 @@ use std::{
 /// One run of one attack.
 pub struct Field {
     pub victims: Arc<Victims>,
-    /// Validators whose processes are stopped and whose keys the attacker has; empty for a stranger.
+    /// Validators whose processes are stopped and whose keys the attacker has; empty for strangers.
     pub insiders: Vec<usize>,
     pub seed: u64,
     pub budget: Budget,
     rejoined: Mutex<Option<Rejoin>>,
 }
 
-/// How a validator that restarted during the attack came back.
+/// Return of a validator that restarted during the attack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rejoin {
-    /// From its start until it had caught up with the others.
+    /// Time from its start until it had caught up with the others.
     After(Duration),
     /// Not before the attack ended.
     Never,
@@ -38,7 +38,7 @@ impl Field {
         Self { victims, insiders, seed, budget, rejoined: Mutex::new(None) }
     }
 
-    /// Stops the validators whose places this attack takes: as many of the last ones as may be faulty, or none for strangers.
+    /// Stops the validators that the attackers replace: the last ones, as many as may be faulty, or none for strangers.
     pub fn take_places(victims: Arc<Victims>, attack: &Attack, seed: u64, budget: Budget) -> anyhow::Result<Self> {
         let size = victims.genesis.validators.len();
         let faulty = match attack.by {
@@ -50,9 +50,9 @@ impl Field {
         Ok(Self::new(victims, insiders, seed, budget))
     }
 
-    /// Runs the attack until its budget is spent; fails if that takes longer than `limit`.
+    /// Runs the attack until its budget is spent. Fails if that takes longer than `limit`.
     pub async fn run(&self, attack: &Attack, limit: Duration) -> anyhow::Result<()> {
-        // The load's preparation takes none of the attack's time.
+        // Starts the clock only now, after the preparation of the load.
         self.budget.until();
         let done = tokio::time::timeout(limit, (attack.run)(self)).await;
         done.context("the attack did not end")?.context("the attack failed")
@@ -63,17 +63,17 @@ impl Field {
         (0..self.victims.genesis.validators.len()).filter(|index| !self.insiders.contains(index)).collect()
     }
 
-    /// Nodes that have to come through the attack: the honest validators and the full node.
+    /// Nodes that must survive the attack: the honest validators and the full node.
     pub fn judged(&self) -> Vec<usize> {
         [self.honest(), vec![self.victims.follower()]].concat()
     }
 
-    /// Where a node is dialled, and its key.
+    /// Network address and key of a node.
     pub fn address(&self, index: usize) -> PeerAddress {
         self.victims.members[index].peer.clone()
     }
 
-    /// Crashes the last honest validator, starts it again after `pause` and waits until it has caught up or the attack ends.
+    /// Crashes the last honest validator, restarts it after `pause` and waits until it has caught up or the attack ends.
     pub async fn restart_victim(&self, pause: Duration) -> anyhow::Result<()> {
         let victim = *self.honest().last().context("an honest validator")?;
         let victims = self.victims.clone();
@@ -87,7 +87,7 @@ impl Field {
             let target = others.iter().filter_map(|index| victims.client(*index).block_number().ok()).max().unwrap_or(0);
             let mut rejoin = Rejoin::Never;
             while Instant::now() < until {
-                // A block beyond those that existed at its start: it takes part again.
+                // A block above those that existed at its start: it participates again.
                 if victims.client(victim).block_number().is_ok_and(|height| height > target) {
                     rejoin = Rejoin::After(started.elapsed());
                     break;
@@ -101,13 +101,13 @@ impl Field {
         Ok(())
     }
 
-    /// `None` when the attack restarts nobody.
+    /// `None` if the attack restarts no validator.
     pub fn rejoined(&self) -> Option<Rejoin> {
         *self.rejoined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How much an attacker may send, and until when. Every loop of every attack asks it.
+/// Limits of an attack in messages and time. Every loop of every attack checks it.
 pub struct Budget {
     left: AtomicU64,
     most: u64,
@@ -120,12 +120,12 @@ impl Budget {
         Self { left: AtomicU64::new(messages), most: messages, length, until: OnceLock::new() }
     }
 
-    /// End of the attack. Its time runs from the first call.
+    /// End of the attack. The clock starts at the first call.
     pub fn until(&self) -> Instant {
         *self.until.get_or_init(|| Instant::now() + self.length)
     }
 
-    /// Pays for one message; false when the attack is over.
+    /// Spends one message. Returns false after the end of the attack.
     pub fn take(&self) -> bool {
         let paid = self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
         paid && self.until() > Instant::now()
@@ -135,7 +135,7 @@ impl Budget {
         self.left.load(Ordering::Relaxed) == 0 || self.until() <= Instant::now()
     }
 
-    /// Messages paid for so far.
+    /// Number of messages spent so far.
     pub fn spent(&self) -> u64 {
         self.most - self.left.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Blocks and batches that no honest validator makes.
+//! Blocks and batches that honest validators never make.
 
 use crate::{
     field::Field,
@@ -15,7 +15,7 @@ use corniche_mahi_mahi::{
 };
 use corniche_types::{B256, Bytes, Genesis, U256};
 
-/// First round that is made up: a network needs weeks to get there.
+/// First forged round: a network would need weeks to reach it.
 pub const MADE_AHEAD: u64 = 1 << 32;
 
 /// Signs blocks that no engine would make.
@@ -31,7 +31,7 @@ impl Forge {
         Ok(Self { committee: seat.committee.clone(), context: Context::new(&seat.committee), signer })
     }
 
-    /// A block that passes every check of its own bytes; its parents are made up.
+    /// A block that passes every check of its own bytes. Its parents do not exist.
     pub fn block(&self, round: Round, batch: Bytes) -> SignedBlock {
         let me = self.signer.index();
         let others = self.committee.indices().filter(|index| *index != me);
@@ -49,8 +49,8 @@ impl Forge {
     }
 }
 
-/// Every insider proposes one full batch over and over, whose unfunded transactions declare `gas` each. They are skipped when executed
-/// and cost the attacker nothing.
+/// Every insider repeatedly proposes one full batch, whose unfunded transactions declare `gas` each. Execution skips them, so
+/// they cost the attacker nothing.
 pub async fn propose_declaring(field: &Field, gas: u64) -> anyhow::Result<()> {
     let batch = declaring(&field.victims.genesis, gas)?;
     insider::run(field, |_| Ok(Box::new(Declared(batch.clone())))).await

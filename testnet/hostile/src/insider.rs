@@ -1,7 +1,7 @@
-//! A faulty validator: a real engine with a real validator's keys, resumed where the network stands, and a [`Mischief`] that proposes
-//! batches, changes what the engine sends and adds messages of its own.
+//! A faulty validator: a real engine with a real validator's keys, resumed at the network's current state, and a [`Mischief`]
+//! that proposes batches, changes the engine's messages and adds its own.
 //!
-//! It executes nothing and stores nothing: records count as durable at once.
+//! It executes and stores nothing: records count as durable at once.
 
 use crate::{field::Field, keys::Keys};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -17,49 +17,49 @@ use std::{
 };
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// How often deadlines and the mischief's own messages have a turn.
+/// Interval of deadlines and of the mischief's own messages.
 const TICK: Duration = Duration::from_millis(5);
-/// Transactions of users that wait for a batch; honest users here send far fewer.
+/// Number of users' transactions that wait for a batch; honest users here send far fewer.
 const PASSED_ON: usize = 1_000;
-/// Longest wait for links and for the block to resume after.
+/// Timeout for links and for the block to resume after.
 const JOIN: Duration = Duration::from_secs(10);
 
-/// What a faulty validator does besides, or instead of, its protocol. The default is none.
+/// Faulty behaviour in addition to the protocol, or instead of it. The default has none.
 pub trait Mischief: Send {
-    /// The next batch to propose; `None`: nothing to propose.
+    /// The next batch to propose; `None` means nothing to propose.
     fn batch(&mut self) -> Option<Bytes> {
         None
     }
 
-    /// Whether it proposes what other validators pass on to it, as an honest one would.
+    /// True if it proposes transactions that other validators forward to it, as an honest validator does.
     fn serves_users(&self) -> bool {
         true
     }
 
-    /// Sees what the engine sends and returns further messages for the same receivers.
+    /// Called for each message of the engine. Returns further messages for its receivers.
     fn after(&mut self, _message: &Bytes) -> Vec<Bytes> {
         Vec::new()
     }
 
-    /// Most messages of its own in one turn; what protocol there is goes on in between.
+    /// Maximum number of own messages per turn; the protocol continues in between.
     fn extras_per_tick(&self) -> usize {
         16
     }
 
-    /// An encoded [`PeerMessage`] for all victims; asked until there is none, the budget is spent, or nobody takes more.
+    /// An encoded [`PeerMessage`] for all victims. Called until it returns none, the budget is spent, or all queues are full.
     fn extra(&mut self) -> Option<Bytes> {
         None
     }
 }
 
-/// Whose place the attacker took.
+/// A validator that the attacker replaces.
 pub struct Seat {
     pub committee: Committee,
     pub index: ValidatorIndex,
     pub keys: Keys,
 }
 
-/// Runs every insider of the field with a mischief of its own until the budget is spent.
+/// Runs every insider of the field with its own mischief until the budget is spent.
 pub async fn run(field: &Field, mischief: impl Fn(&Seat) -> anyhow::Result<Box<dyn Mischief>>) -> anyhow::Result<()> {
     let mut insiders = Vec::new();
     for index in &field.insiders {
@@ -83,12 +83,12 @@ struct Insider<'a> {
     verifier: Arc<dyn Verifier>,
     mischief: Box<dyn Mischief>,
     wants_batch: bool,
-    /// Transactions that others passed on, for the next batch.
+    /// Transactions that others forwarded, for the next batch.
     passed_on: Vec<Bytes>,
 }
 
 impl<'a> Insider<'a> {
-    /// Connects with the honest validators and builds the engine at the newest certified block.
+    /// Connects to the honest validators and creates the engine at the newest certified block.
     async fn join(field: &'a Field, seat: Seat, mischief: Box<dyn Mischief>) -> anyhow::Result<Self> {
         let mut config = NetworkConfig::from_genesis(seat.keys.network.clone(), &field.victims.genesis);
         config.bootstrap = field.honest().into_iter().map(|index| field.address(index)).collect();
@@ -116,7 +116,7 @@ impl<'a> Insider<'a> {
                 },
             }
         }
-        // What was queued last still leaves.
+        // Lets messages queued last still leave.
         tokio::time::sleep(TICK * 20).await;
         self.network.shutdown().await;
     }
@@ -143,7 +143,7 @@ impl<'a> Insider<'a> {
         }
     }
 
-    /// Users first, so that a row of the table shows the attack and not what [`Mischief::serves_users`] would.
+    /// Users first, so that a row of the table shows the attack and not the effect of [`Mischief::serves_users`].
     fn next_batch(&mut self) -> Option<Bytes> {
         match std::mem::take(&mut self.passed_on) {
             none if none.is_empty() => self.mischief.batch().filter(|_| self.field.budget.take()),
@@ -160,7 +160,7 @@ impl<'a> Insider<'a> {
                     self.on_message(from, &bytes);
                 }
             }
-            // Dropping the reply refuses.
+            // Dropping the reply refuses the request.
             Event::Request { .. } => {}
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Insider<'a> {
     }
 }
 
-/// Waits for links with all honest validators and learns where ordering resumes after the newest certified block.
+/// Waits for links to all honest validators and finds the resume point after the newest certified block.
 async fn resume(network: &NetworkHandle, events: &mut Events, links: usize) -> anyhow::Result<(Resume, Vec<ValidatorIndex>)> {
     let (mut up, mut newest): (Vec<ValidatorIndex>, Option<(PeerKey, Height)>) = (Vec::new(), None);
     while up.len() < links || newest.is_none() {

@@ -1,4 +1,4 @@
-//! A validator's keys, read from the testnet's directory: the attacker has taken its place.
+//! A validator's keys, read from the testnet's directory: the attacker replaces this validator.
 
 use anyhow::{Context, anyhow};
 use corniche_autobahn::real::ValidatorKeys as AutobahnKeys;
@@ -9,7 +9,7 @@ use corniche_network::NetworkIdentity;
 use corniche_types::B256;
 use std::{fs, path::Path};
 
-/// Everything that one validator signs with.
+/// All signing keys of one validator.
 #[derive(Clone)]
 pub struct Keys {
     pub network: NetworkIdentity,
@@ -19,7 +19,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Reads a `keys` directory as `corniche testnet up` writes it.
+    /// Reads a `keys` directory as written by `corniche testnet up`.
     pub fn load(directory: &Path) -> anyhow::Result<Self> {
         let read = |name: &str| read(&directory.join(name));
         let broken = |name: &str| anyhow!("{name} in {} holds no key", directory.display());
@@ -31,13 +31,13 @@ impl Keys {
         })
     }
 
-    /// What signs for Mahi-Mahi.
+    /// Signing keys for Mahi-Mahi.
     pub fn mahi_mahi(&self, committee: &Committee) -> anyhow::Result<MahiMahiKeys> {
         let keys = MahiMahiKeys::new(committee, self.consensus.clone(), self.coin.clone());
         keys.context("the keys are of no validator in this genesis")
     }
 
-    /// What signs for Autobahn; `bls` as the genesis demands.
+    /// Signing keys for Autobahn; `bls` as in the genesis.
     pub fn autobahn(&self, committee: &Committee, bls: bool) -> anyhow::Result<AutobahnKeys> {
         let keys = AutobahnKeys::new(committee, self.consensus.clone(), bls.then(|| self.bls.clone()));
         keys.context("the keys are of no validator in this genesis")

@@ -1,4 +1,4 @@
-//! Honest users: `corniche load` as a process of its own.
+//! Honest users: `corniche load` in a separate process.
 
 use crate::{note, victims::Victims};
 use anyhow::{Context, bail};
@@ -11,25 +11,25 @@ use std::{
     time::Duration,
 };
 
-/// `corniche load` says this once all transfers are signed and the clock runs.
+/// Output of `corniche load` when all transfers are signed and the clock starts.
 const READY: &str = "are signed; sending";
 
-/// How much the honest users send.
+/// Rate and duration of the honest users' load.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub seconds: u64,
     pub rate: u32,
-    /// Wait for what was submitted, after the last submission.
+    /// Timeout for submitted transfers, after the last submission.
     pub patience: Duration,
 }
 
-/// A load under way.
+/// A running load.
 pub struct Running {
     child: Child,
     errors: JoinHandle<String>,
 }
 
-/// What users saw. Latencies in ms.
+/// Users' results. Latencies in ms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measure {
     pub sent: u64,
@@ -55,7 +55,7 @@ struct Latency {
 }
 
 impl Load {
-    /// Starts a load against these nodes; returns when everything is signed and the first transfer goes out.
+    /// Starts a load against these nodes. Returns when all transfers are signed and the first one is sent.
     pub fn start(&self, corniche: &Path, victims: &Victims, nodes: &[usize]) -> anyhow::Result<Running> {
         let mut command = Command::new(corniche);
         command.args(["load", "--json", "--senders", "16"]);
@@ -75,7 +75,7 @@ impl Load {
         }
         let errors = std::thread::spawn(move || {
             let mut rest = String::new();
-            // What cannot be read is lost to the message alone.
+            // An unreadable rest is only missing in the message.
             let _ = lines.read_to_string(&mut rest);
             rest
         });
@@ -84,11 +84,11 @@ impl Load {
 }
 
 impl Running {
-    /// Waits for the end, which the load's own timeout bounds.
+    /// Waits for the end. The load's own timeout bounds this.
     pub fn finish(self) -> anyhow::Result<Measure> {
         let output = self.child.wait_with_output()?;
         let errors = self.errors.join().unwrap_or_default();
-        // A load that lost transfers reports and fails.
+        // A load with lost transfers reports and fails.
         match serde_json::from_slice::<LoadReport>(&output.stdout) {
             Ok(report) => Ok(report.into()),
             Err(_) => {

@@ -1,21 +1,21 @@
-//! Attacks on a network of real processes, and what they cost its honest users.
+//! Attacks on a network of real processes, and their effect on honest users.
 //!
-//! Each attack speaks the real protocol over real sockets on this machine, either as a stranger or as validators whose processes were
-//! stopped and whose keys it took. Every attack runs against a network of its own:
+//! Each attack uses the real protocol over real sockets on this machine, either as a stranger or as validators. It stops the
+//! processes of these validators and uses their keys. Every attack has its own network:
 //!
 //! ```text
 //! start ─▶ calm load ─▶ load + attack ─▶ attack ends: recovery ─▶ load after ─▶ agreement, memory, receipts ─▶ one row of the table
 //! ```
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `attacks` | one file per attack, and the table that lists them |
-//! | `field` | what an attack is given: targets, budget, a validator to restart |
+//! | `attacks` | one file per attack, and the table of them |
+//! | `field` | environment of an attack: targets, budget, a validator to restart |
 //! | `stranger`, `insider` | peers of both kinds, built on the node's own network and engines |
-//! | `forge` | blocks and batches that only a faulty validator makes |
+//! | `forge` | blocks and batches that only faulty validators make |
 //! | `victims`, `load` | the processes under attack, and their honest users |
-//! | `bench`, `report` | the phases of a run; bars and tables |
-//! | `smoke` | the short form for CI: a bounded number of messages and no bar on time |
+//! | `bench`, `report` | the phases of a run; limits and tables |
+//! | `smoke` | the short form for CI: a bounded number of messages, without time limits |
 
 mod attacks;
 mod bench;
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every bar was met.
+/// Returns true if every limit was met.
 fn run(options: &Options) -> anyhow::Result<bool> {
     if options.list {
         ATTACKS.iter().for_each(|attack| say(format_args!("{:<22} {:<4} {}", attack.name, attack.item, attack.about)));
@@ -118,12 +118,12 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Attack>> {
     names.iter().map(find).collect()
 }
 
-/// One line of the result, on standard output.
+/// Prints one line of the result, on standard output.
 fn say(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-/// One line for people, on standard error.
+/// Prints one line for people, on standard error.
 fn note(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

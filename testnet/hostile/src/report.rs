@@ -1,18 +1,18 @@
-//! Bars, and the table that says who met them.
+//! Limits, and the table of results.
 
 use crate::{Options, attacks::By, field::Rejoin, load::Measure};
 use serde::Serialize;
 use serde_json::json;
 
-/// 99th percentile of honest users' latency during an attack, against the calm one.
+/// Maximum ratio of honest users' 99th percentile of latency during an attack to the calm one.
 const STRANGERS_P99: f64 = 2.0;
 const VALIDATORS_P99: f64 = 4.0;
-/// From the end of an attack until a new transfer is executed everywhere; and from a validator's start until it takes part again.
+/// Maximum time from the end of an attack to a transfer executed on all nodes, and from a validator's start to participation.
 const RECOVERY_S: f64 = 10.0;
-/// Growth of the largest victim's peak memory. Queues of messages that wait to be verified may hold 352 MiB by their bounds.
+/// Maximum growth of the largest victim's peak memory. Queues of messages before verification may hold 352 MiB.
 const GROWTH_MIB: u64 = 512;
 
-/// What one attack did.
+/// Results of one attack.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
@@ -21,20 +21,20 @@ pub struct Row {
     pub by: By,
     pub engine: String,
     pub validators: usize,
-    /// Sent by the attacker, by its own count: messages, connections or requests.
+    /// Number of messages, connections or requests that the attacker sent, by its own count.
     pub messages: u64,
     pub calm: Measure,
     pub during: Measure,
     pub after: Measure,
-    /// Largest peak among honest processes before the attack and at the end.
+    /// Largest peak among honest processes, before the attack; `peak_mib` is at the end.
     pub calm_mib: u64,
     pub peak_mib: u64,
-    /// `None`: not within the patience.
+    /// `None` if it exceeded the timeout.
     pub recovery_s: Option<f64>,
     /// `None` for an attack that restarts no validator.
     #[serde(skip)]
     pub rejoin: Option<Rejoin>,
-    /// Bars that were missed, in words.
+    /// Descriptions of missed limits.
     pub missed: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Row {
         }
     }
 
-    /// Infinite when more than one in a hundred was never executed: no percentile of the others says how long users waited.
+    /// Infinite if more than one in a hundred was never executed: percentiles of the others do not reflect users' waiting times.
     fn slowdown(&self) -> f64 {
         let is_known = self.calm.p99_ms > 0.0 && self.during.lost() * 100 <= self.during.sent;
         if is_known { self.during.p99_ms / self.calm.p99_ms } else { f64::INFINITY }
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-/// Adds the bars that the row's figures miss.
+/// Adds the limits that the row misses.
 pub fn judge(row: &mut Row) {
     let (slowdown, bar) = (row.slowdown(), row.p99_bar());
     let mut missed = Vec::new();
@@ -90,7 +90,7 @@ pub fn judge(row: &mut Row) {
     row.missed.extend(missed);
 }
 
-/// The table for people.
+/// The table as text.
 pub fn table(rows: &[Row]) -> String {
     let head = [
         "attack",
@@ -176,7 +176,7 @@ struct JsonRow<'a> {
     rejoin_s: Option<f64>,
 }
 
-/// The results for machines.
+/// The results as JSON.
 pub fn json(options: &Options, rows: &[Row]) -> String {
     let row = |row: &Row| {
         let row = JsonRow { row, p99_times: row.slowdown(), lost: row.lost(), rejoin_s: row.rejoin_s() };

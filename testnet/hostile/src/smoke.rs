@@ -1,5 +1,5 @@
-//! The short form for CI: a few messages of every attack, and afterwards the network executes a transfer. Nothing is timed; what does not
-//! happen at all within a generous bound fails.
+//! The short form for CI: sends a few messages of every attack, then checks that the network executes a transfer. Nothing is
+//! timed, but generous timeouts detect operations that never finish.
 
 use crate::{
     Options,
@@ -12,12 +12,12 @@ use anyhow::{Context, ensure};
 use std::{sync::Arc, time::Duration};
 use tokio::runtime::Runtime;
 
-/// Bound of one attack that does not get rid of its messages.
+/// Timeout of one attack that cannot send its messages.
 const LENGTH: Duration = Duration::from_secs(30);
-/// Only a network that stands still waits so long.
+/// Only a stalled network takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Attacks of strangers share a network; each attack of validators has one of its own, because its validators are lost to it.
+/// Attacks of strangers share a network. Each attack of validators has a separate one, because it uses up its validators.
 pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) -> anyhow::Result<()> {
     for engine in &options.engine {
         let applies = |by: By| attacks.iter().filter(move |attack| attack.by == by && attack.applies_to(engine));
@@ -33,7 +33,7 @@ pub fn run(options: &Options, attacks: &[&'static Attack], runtime: &Runtime) ->
 fn attack(options: &Options, attacks: &[&Attack], engine: &str, runtime: &Runtime) -> anyhow::Result<()> {
     let victims = Arc::new(Victims::up(options, engine)?);
     let all: Vec<_> = (0..options.validators).collect();
-    // The first block, whose certificate insiders resume after.
+    // Makes the first block. Insiders resume after its certificate.
     victims.transfer(&all, PATIENCE)?;
     for attack in attacks {
         let field = Field::take_places(victims.clone(), attack, options.seed, Budget::new(attack.few, LENGTH))?;

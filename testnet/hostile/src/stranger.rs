@@ -1,4 +1,4 @@
-//! A peer without a validator's key. Identities cost nothing, so an attacker has as many as it likes.
+//! A peer without a validator's key. Identities are free, so an attacker can have any number.
 
 use crate::field::Field;
 use corniche_network::{Channel, Event, Events, Network, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey, Sent};
@@ -6,12 +6,12 @@ use corniche_types::Bytes;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest wait for a link. A victim whose slots are taken gives none.
+/// Timeout for a link. A victim without free slots accepts none.
 const LINK: Duration = Duration::from_secs(5);
-/// Longest wait for a node to take what was queued for it.
+/// Timeout for a node to take queued messages.
 const FLUSH: Duration = Duration::from_millis(100);
 
-/// `count` strangers for each honest validator: the number of each, and its victim. Between two numbers there is room for 2^24 successors.
+/// `count` strangers for each honest validator: the number of each, and its victim. Numbers leave room for 2^24 successors each.
 pub fn for_each_victim(field: &Field, count: u64) -> impl Iterator<Item = (u64, usize)> {
     field.honest().into_iter().flat_map(move |victim| (0..count).map(move |lane| (lane << 32 | (victim as u64) << 24, victim)))
 }
@@ -23,7 +23,7 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// Dials these nodes as identity `number` of the run's seed and does not wait for the links.
+    /// Dials these nodes as identity `number` of the run's seed, without waiting for links.
     pub async fn dial(field: &Field, number: u64, targets: &[usize]) -> anyhow::Result<Self> {
         let seed = [b"corniche-hostile/".as_slice(), &field.seed.to_le_bytes(), &number.to_le_bytes()].concat();
         let identity = NetworkIdentity::from_seed(corniche_crypto::digest(&seed).0);
@@ -34,7 +34,7 @@ impl Stranger {
         Ok(Self { network, events, targets })
     }
 
-    /// The same, and waits for the first link; `None` when nobody gives one in time.
+    /// As `dial`, but waits for the first link; `None` after a timeout.
     pub async fn join(field: &Field, number: u64, targets: &[usize]) -> anyhow::Result<Option<Self>> {
         let mut stranger = Self::dial(field, number, targets).await?;
         let up = async {
@@ -49,13 +49,13 @@ impl Stranger {
         Ok(linked.then_some(stranger))
     }
 
-    /// Queues a message for every target; false when nobody takes it.
+    /// Queues a message for every target. Returns false if no target takes it.
     pub fn send(&self, channel: Channel, bytes: &Bytes) -> bool {
         let sent = self.targets.iter().filter(|target| self.network.send(**target, channel, bytes.clone()) == Sent::Queued);
         sent.count() > 0
     }
 
-    /// Takes events until the victims disconnect or a moment has passed, so that what was queued leaves.
+    /// Handles events until the victims disconnect or a moment has passed, so that queued messages leave.
     pub async fn linger(&mut self) {
         let down = async { while !matches!(self.events.recv().await, None | Some(Event::PeerDown(_))) {} };
         let _ = timeout(FLUSH, down).await;

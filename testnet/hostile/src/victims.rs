@@ -1,4 +1,4 @@
-//! The processes under attack: a network that `corniche testnet up` makes in a directory of its own.
+//! The processes under attack: a network that `corniche testnet up` creates in a temporary directory.
 
 use crate::Options;
 use anyhow::{Context, bail, ensure};
@@ -16,19 +16,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest wait for a process to start or to end.
+/// Timeout for a process to start or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(20);
-/// A request that takes longer is not answered at all, as far as an attack's victims are concerned.
+/// Request timeout: a slower response counts as none.
 const REQUEST: Duration = Duration::from_secs(10);
 
 pub struct Victims {
     corniche: PathBuf,
-    /// Removed when dropped, unless it is kept.
+    /// Deleted on drop, unless it is kept.
     _directory: tempfile::TempDir,
     pub genesis: Genesis,
-    /// The validators in the genesis' order, then the full node.
+    /// The validators in the order of the genesis, then the full node.
     pub members: Vec<Member>,
     /// By member; `None` while it is stopped.
     processes: Mutex<Vec<Option<Process>>>,
@@ -36,11 +36,11 @@ pub struct Victims {
     accounts: Vec<EthereumKey>,
 }
 
-/// One node, as the network was made.
+/// A node and its configuration.
 pub struct Member {
     pub rpc: String,
     pub peer: PeerAddress,
-    /// A validator's; a full node has none.
+    /// Keys of a validator; a full node has none.
     pub keys: PathBuf,
     config: PathBuf,
     data: PathBuf,
@@ -49,7 +49,7 @@ pub struct Member {
 
 struct Process {
     pid: u32,
-    /// Present when this program started it, not `corniche testnet up`.
+    /// Set if this program started it, and not `corniche testnet up`.
     child: Option<Child>,
 }
 
@@ -89,7 +89,7 @@ struct Listening {
 }
 
 impl Victims {
-    /// Starts a network on free ports, with one full node that has to follow, and waits until every node answers.
+    /// Starts a network on free ports, with one full node that has to follow, and waits until every node responds.
     pub fn up(options: &Options, engine: &str) -> anyhow::Result<Self> {
         let Options { corniche, validators, .. } = options;
         let mut directory = tempfile::Builder::new().prefix("corniche-hostile-").tempdir()?;
@@ -111,12 +111,12 @@ impl Victims {
             described.accounts.iter().map(|account| EthereumKey::from_hex(&account.key)).collect::<Result<_, _>>()?;
         let mut victims =
             Self { corniche: corniche.to_owned(), _directory: directory, genesis, members: Vec::new(), processes, accounts };
-        // After the processes have an owner that ends them.
+        // Only after the processes have an owner that ends them.
         victims.members = described.nodes.into_iter().map(Member::new).collect::<anyhow::Result<_>>()?;
         Ok(victims)
     }
 
-    /// The full node, which everything that is judged at the end includes.
+    /// Index of the full node, which every final check includes.
     pub fn follower(&self) -> usize {
         self.members.len() - 1
     }
@@ -125,13 +125,13 @@ impl Victims {
         Client::with_timeout(&self.members[index].rpc, REQUEST)
     }
 
-    /// SIGKILL, and waits until the process is gone.
+    /// Sends SIGKILL and waits until the process has ended.
     pub fn stop(&self, index: usize) -> anyhow::Result<()> {
         let process = self.processes().get_mut(index).and_then(Option::take);
         process.map_or(Ok(()), Process::end)
     }
 
-    /// Starts a stopped process on its data and waits until it answers.
+    /// Starts a stopped process on its data and waits until it responds.
     pub fn start(&self, index: usize) -> anyhow::Result<()> {
         let member = &self.members[index];
         let log = fs::File::options().append(true).create(true).open(&member.log)?;
@@ -144,21 +144,21 @@ impl Victims {
         answers.map(drop).with_context(|| format!("node {index} does not answer; see {}", member.log.display()))
     }
 
-    /// `None` when the process is stopped or ended by itself.
+    /// `None` if the process is stopped or has ended by itself.
     pub fn memory(&self, index: usize) -> Option<Memory> {
         let pid = self.processes().get(index)?.as_ref()?.pid;
         Some(parse_memory(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?))
     }
 
-    /// Sends a transfer through one of these nodes and waits until all of them have executed it. Returns how long that took.
+    /// Sends a transfer through one of these nodes and waits until all of them have executed it. Returns the duration.
     pub fn transfer(&self, nodes: &[usize], patience: Duration) -> anyhow::Result<Duration> {
         let started = Instant::now();
         let wait = Wait { longest_pause: LOOK, ..Wait::at_most(patience) };
         let first = *nodes.first().context("no node is honest")?;
-        // The load spends from the first account, the faucet from the last.
+        // The load uses the first account, the faucet the last.
         let key = self.accounts.get(1).context("no account is funded")?;
         let client = self.client(first);
-        // A node may refuse for a while what it takes later.
+        // A node may temporarily refuse a transfer that it accepts later.
         let mut refusal = None;
         let sent = wait.until(|| Ok(self.offer(&client, key).map_err(|error| refusal = Some(error)).ok()))?;
         let Some(hash) = sent else { bail!("node {first} takes no transfer: {:#}", refusal.unwrap_or_else(unknown)) };
@@ -178,7 +178,7 @@ impl Victims {
         Ok(client.send(key, &draft)?)
     }
 
-    /// Checks that these nodes have the same block at the greatest height that any of them has reached.
+    /// Checks that these nodes have equal blocks at the highest height of any of them.
     pub fn agree(&self, nodes: &[usize], patience: Duration) -> anyhow::Result<()> {
         let heights = nodes.iter().map(|index| Ok(self.client(*index).block_number()?)).collect::<anyhow::Result<Vec<_>>>()?;
         let height = heights.into_iter().max().unwrap_or(0);
@@ -226,7 +226,7 @@ impl Process {
             child.wait()?;
             return Ok(());
         }
-        // An error when it is gone already.
+        // Fails if the process has ended already.
         let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status()?;
         let deadline = Instant::now() + PATIENCE;
         while is_running(self.pid) {
@@ -241,7 +241,7 @@ fn unknown() -> anyhow::Error {
     anyhow::anyhow!("no reason given")
 }
 
-/// A process that nobody waited for still has its number, in state Z.
+/// A process that was not waited for keeps its number, in state Z.
 fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))

@@ -1,4 +1,4 @@
-//! A constant-product pool of two play tokens: every swap reads and writes both reserves, so all of a block's swaps depend on each other.
+//! A constant-product pool of two play tokens. Every swap reads and writes both reserves, so all swaps of a block conflict.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -49,7 +49,7 @@ impl Pool {
         (self.first_balances.get(account), self.second_balances.get(account))
     }
 
-    /// Play tokens for whoever asks.
+    /// Gives play tokens to any caller.
     pub fn take(&mut self, first: U256, second: U256) -> Result<(), PoolError> {
         let account = self.vm().msg_sender();
         let (had_first, had_second) = self.balances_of(account);
@@ -58,7 +58,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Pays `paid` of one token into the pool and receives of the other, at least `least`.
+    /// Pays `paid` of one token into the pool and receives the other token, at least `least`.
     pub fn swap(&mut self, first_in: bool, paid: U256, least: U256) -> Result<U256, PoolError> {
         let by = self.vm().msg_sender();
         let (first_reserve, second_reserve) = self.reserves();
@@ -92,7 +92,7 @@ fn sum(one: U256, other: U256) -> Result<U256, PoolError> {
     one.checked_add(other).ok_or(PoolError::Overflow(Overflow {}))
 }
 
-/// What the pool gives for `paid`, of which 0.3 % are its fee: always less than its reserve. `None`: too large to compute.
+/// Result of paying `paid`, of which 0.3 % are a fee: always less than the reserve. `None` if it is too large to compute.
 fn received(paid: U256, reserve_in: U256, reserve_out: U256) -> Option<U256> {
     let after_fee = paid.checked_mul(U256::from(997))?;
     let divisor = reserve_in.checked_mul(U256::from(1_000))?.checked_add(after_fee)?;

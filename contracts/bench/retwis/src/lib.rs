@@ -1,5 +1,5 @@
-//! Retwis: users who follow each other, post, and read what others posted last. How many keys each transaction reads and writes is
-//! what the evaluation of TAPIR (2015) states: add user 1 and 3, follow 2 and 2, post 3 and 5, timeline 1 to 10 and none.
+//! Retwis: users follow each other, post, and read the newest posts of others. The numbers of keys that transactions read and
+//! write are those of TAPIR's evaluation (2015): add user 1 and 3, follow 2 and 2, post 3 and 5, timeline 1 to 10 and none.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -22,10 +22,10 @@ sol_storage! {
         mapping(uint256 => uint256) following;
         mapping(uint256 => uint256) followers;
         mapping(uint256 => uint256) posts;
-        /// The newest two posts lie in slots of their own, so that a timeline reads one slot a user.
+        /// The newest two posts have separate slots, so that a timeline reads one slot per user.
         mapping(uint256 => bytes32) newest;
         mapping(uint256 => bytes32) previous;
-        /// All posts, and when they were made, by user << 64 | number.
+        /// All posts and their times, by user << 64 | number.
         mapping(uint256 => bytes32) texts;
         mapping(uint256 => uint256) times;
     }
@@ -74,7 +74,7 @@ impl Retwis {
         Ok(number)
     }
 
-    /// What each of these users posted last.
+    /// The newest post of each of these users.
     pub fn timeline(&self, users: Vec<U256>) -> Vec<B256> {
         users.into_iter().map(|user| self.newest.get(user)).collect()
     }
@@ -85,7 +85,7 @@ impl Retwis {
 }
 
 impl Retwis {
-    /// Seconds, plus one: zero means never.
+    /// Seconds plus one, because zero means never.
     fn now(&self) -> U256 {
         U256::from(self.vm().block_timestamp()) + U256::ONE
     }

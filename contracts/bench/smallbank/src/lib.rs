@@ -1,4 +1,4 @@
-//! Smallbank (Alomari and others, 2008): every customer has a savings and a checking account; one transaction reads both, four move money.
+//! Smallbank (Alomari and others, 2008): customers have savings and checking; one transaction reads both, four move money.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -31,7 +31,7 @@ pub enum BankError {
 
 #[public]
 impl Smallbank {
-    /// Savings and checking together.
+    /// Sum of savings and checking.
     pub fn balance(&self, customer: U256) -> Result<I256, BankError> {
         sum(self.savings.get(customer), self.checking.get(customer))
     }
@@ -44,7 +44,7 @@ impl Smallbank {
         Ok(())
     }
 
-    /// Pays into the savings account, or takes out of it; it cannot be overdrawn.
+    /// Pays into the savings account, or withdraws from it. It cannot be overdrawn.
     pub fn transact_savings(&mut self, customer: U256, amount: I256) -> Result<(), BankError> {
         let savings = self.savings.get(customer);
         let after = sum(savings, amount)?;
@@ -55,7 +55,7 @@ impl Smallbank {
         Ok(())
     }
 
-    /// Moves all that one customer has into another's checking account.
+    /// Moves all money of one customer into another's checking account.
     pub fn amalgamate(&mut self, from: U256, to: U256) -> Result<(), BankError> {
         let all = self.balance(from)?;
         self.savings.insert(from, I256::ZERO);

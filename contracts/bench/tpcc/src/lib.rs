@@ -1,4 +1,4 @@
-//! TPC-C's new-order and payment. A row is one slot, so two transactions conflict where two of a database with row locks would: on the
+//! TPC-C's new-order and payment. A row is one slot, so two transactions conflict as in a database with row locks: on the
 //! district that numbers its orders, on the warehouse that every payment adds to, on popular stock.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
@@ -25,7 +25,7 @@ sol_storage! {
         mapping(uint256 => District) districts;
         /// By key of the district << 32 | customer.
         mapping(uint256 => Customer) customers;
-        /// Cents; zero: no such item.
+        /// In cents. Zero means that there is no such item.
         mapping(uint256 => uint256) prices;
         /// By warehouse << 32 | item.
         mapping(uint256 => Stock) stock;
@@ -85,8 +85,8 @@ pub enum OrderError {
 
 #[public]
 impl Warehouses {
-    /// Orders `quantities[i]` of `items[i]` from the stock of `suppliers[i]`; returns the total with taxes and discount. An item that
-    /// does not exist undoes the order, as the benchmark wants of one in a hundred.
+    /// Orders `quantities[i]` of `items[i]` from the stock of `suppliers[i]`. Returns the total with taxes and discount. A
+    /// nonexistent item reverts the order; the benchmark requires this for one order in a hundred.
     pub fn new_order(
         &mut self,
         warehouse: u32,
@@ -128,7 +128,7 @@ impl Warehouses {
         Ok(total)
     }
 
-    /// A customer, who may live in another district, pays at this one.
+    /// A customer, who may belong to another district, pays at this one.
     pub fn payment(
         &mut self,
         warehouse: u32,
@@ -156,19 +156,19 @@ impl Warehouses {
         let payments = row.payments.get().wrapping_add(U32::from(1));
         row.payments.set(payments);
 
-        // The history table, which nothing reads.
+        // The history table is write-only.
         let customer_district = home.to::<u64>();
         self.vm().log(Paid { warehouse, district, customer_district, customer, amount: amount.into() });
         Ok(())
     }
 
-    /// The number of its next order and what was paid at it.
+    /// Number of the next order, and the sum of payments in the district.
     pub fn district(&self, warehouse: u32, district: u32) -> (u32, u128) {
         let row = self.districts.getter(pair(U256::from(warehouse), district));
         (row.next_order.get().to(), row.paid.get().to())
     }
 
-    /// Quantity in stock, and how many were sold.
+    /// Quantity in stock, and number sold.
     pub fn in_stock(&self, warehouse: u32, item: u32) -> (u32, u64) {
         let row = self.stock.getter(pair(U256::from(warehouse), item));
         (row.quantity.get().to(), row.sold.get().to())
@@ -176,7 +176,7 @@ impl Warehouses {
 }
 
 impl Warehouses {
-    /// Takes out of the stock; the price of all.
+    /// Removes from the stock. Returns the total price.
     fn sell(&mut self, warehouse: u32, item: u32, supplier: u32, quantity: u32) -> Result<u128, OrderError> {
         let price = self.prices.get(U256::from(item));
         if price.is_zero() {
@@ -204,7 +204,7 @@ fn pair(high: U256, low: u32) -> U256 {
     (high << 32) | U256::from(low)
 }
 
-/// TPC-C, 2.4.2.2: when fewer than ten would be left, ninety-one are added.
+/// TPC-C, 2.4.2.2: if fewer than ten would remain, ninety-one are added.
 fn restocked(quantity: u32, ordered: u32) -> u32 {
     match quantity.checked_sub(ordered) {
         Some(left) if left >= 10 => left,

@@ -1,4 +1,4 @@
-//! YCSB-T: one table of numbers; a transaction reads some keys and writes others, with values that follow from what it read.
+//! YCSB-T: one table of numbers. A transaction reads some keys and writes others, with values that depend on the reads.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -20,7 +20,7 @@ impl Table {
         self.records.get(key)
     }
 
-    /// Reads, then writes `value` plus the sum of what was read; returns what was written.
+    /// Reads, then writes `value` plus the sum of the reads. Returns the written value.
     pub fn transact(&mut self, reads: Vec<U256>, writes: Vec<U256>, value: U256) -> U256 {
         let written = total(reads.into_iter().map(|key| self.records.get(key)), value);
         for key in writes {
@@ -30,7 +30,7 @@ impl Table {
     }
 }
 
-/// Modulo 2^256.
+/// Sum modulo 2^256.
 fn total(values: impl Iterator<Item = U256>, start: U256) -> U256 {
     values.fold(start, |sum, value| sum.wrapping_add(value))
 }

@@ -1,11 +1,11 @@
-//! A pool of two ERC-20 tokens that anyone exchanges for each other. The price follows from what is there: the product of both
-//! reserves never falls, and 0.3 % of what is paid in stays with those who own the pool.
+//! A pool of two ERC-20 tokens that anyone can exchange. The reserves determine the price: the product of both
+//! reserves never falls, and 0.3 % of each payment stays with the owners of the pool.
 //!
-//! Pay first, then call: whatever lies here above the reserves was paid by the caller. So a contract (the router beside this one) has to do
-//! both in one transaction; whoever pays in one and calls in another may find that somebody else called between.
+//! Pay first, then call: balances above the reserves belong to the caller. So a contract (the router beside this one) has to do
+//! both in one transaction. Between two transactions, another caller could take the payment.
 //!
-//! Three things keep strangers' tokens from doing harm. Reserves and shares are written *before* a token is called, so a call back
-//! finds nothing stale; the SDK's entry point refuses calls back in the first place; and only what arrived counts as paid.
+//! Three rules protect against malicious tokens. Reserves and shares are written *before* a call of a token, so a call back
+//! sees no stale state. The SDK's entry point refuses calls back. Only tokens that arrived count as paid.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -26,22 +26,22 @@ use token::TokenError;
 corniche_contract::abi!();
 
 sol! {
-    /// Somebody's `amountIn` of one token became `amountOut` of the other, which went to `to`.
+    /// `amountIn` of one token was exchanged for `amountOut` of the other, which went to `to`.
     event Swapped(address indexed by, address indexed to, address tokenIn, uint256 amountIn, uint256 amountOut);
-    /// A deposit became shares.
+    /// A deposit was exchanged for shares.
     event Joined(address indexed to, uint256 first, uint256 second, uint256 shares);
-    /// Shares became their part of both reserves.
+    /// Shares were exchanged for their part of both reserves.
     event Left(address indexed to, uint256 first, uint256 second, uint256 shares);
 
     /// A pool needs two tokens, and both must be contracts.
     error NotTwoTokens(address first, address second);
-    /// Not one of the pool's tokens.
+    /// The token is not one of the pool's.
     error UnknownToken(address token);
-    /// Nothing came in since the last call, or less is here than there was.
+    /// Nothing was paid since the last call, or the balance is below the reserve.
     error NothingPaid(address token);
-    /// What would be given is less than what was asked for at least.
+    /// The result is below the minimum.
     error TooLittle(uint256 amount, uint256 minimum);
-    /// A reserve would pass 2^112 - 1.
+    /// The reserve would exceed 2^112 - 1.
     error TooMuch(address token, uint256 balance);
 }
 
@@ -50,7 +50,7 @@ sol_storage! {
     pub struct Pool {
         address first;
         address second;
-        /// What prices and shares follow from. They only differ from what the pool owns while somebody is paying.
+        /// Prices and shares depend on the reserves. They differ from the pool's balances only during a payment.
         uint112 first_reserve;
         uint112 second_reserve;
         Shares shares;
@@ -88,14 +88,14 @@ impl Pool {
         (self.first_reserve.get().to(), self.second_reserve.get().to())
     }
 
-    /// What a payment of `amount_in` would receive now.
+    /// Current result of a payment of `amount_in`.
     pub fn quote(&self, token_in: Address, amount_in: U256) -> Result<U256, PoolError> {
         let (reserve_in, reserve_out) = self.reserves_from(token_in)?;
         within_limit(token_in, reserve_in.saturating_add(amount_in))?;
         Ok(math::received(amount_in, reserve_in, reserve_out))
     }
 
-    /// Gives the other token for what was paid of `token_in`: at least `minimum_out`, or nothing happens.
+    /// Pays out the other token for the payment of `token_in`: at least `minimum_out`, or reverts.
     pub fn swap(&mut self, token_in: Address, minimum_out: U256, to: Address) -> Result<U256, PoolError> {
         let (reserve_in, reserve_out) = self.reserves_from(token_in)?;
         let balance_in = token::balance_of(self, token_in, self.vm().contract_address())?;
@@ -122,8 +122,8 @@ impl Pool {
         Ok(amount_out)
     }
 
-    /// Turns what was paid of both tokens into shares. The first deposit sets the price, and 1,000 of its shares are nobody's for
-    /// ever: see `math::LOCKED_SHARES`. What is paid above the price is a present to all who own shares.
+    /// Exchanges the payment of both tokens for shares. The first deposit sets the price, and 1,000 of its shares have no owner:
+    /// see `math::LOCKED_SHARES`. Payments above the price are a gift to all owners of shares.
     pub fn join(&mut self, to: Address) -> Result<U256, PoolError> {
         let (tokens, reserves, here) = (self.tokens(), self.reserves(), self.vm().contract_address());
         let first = token::balance_of(self, tokens.0, here)?;
@@ -149,7 +149,7 @@ impl Pool {
         Ok(shares)
     }
 
-    /// Turns the shares that were transferred to the pool into their part of both reserves.
+    /// Exchanges the shares that were transferred to the pool for their part of both reserves.
     pub fn leave(&mut self, to: Address) -> Result<(U256, U256), PoolError> {
         let (tokens, reserves, here) = (self.tokens(), self.reserves(), self.vm().contract_address());
         let (shares, supply) = self.shares.retire(here);
@@ -203,7 +203,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// Of the token that is paid in and of the other one.
+    /// Reserves of the paid token and of the other one.
     fn reserves_from(&self, token_in: Address) -> Result<(U256, U256), PoolError> {
         let (first, second) = self.reserves();
         match token_in {
@@ -213,7 +213,7 @@ impl Pool {
         }
     }
 
-    /// Both at most [`MAX_RESERVE`].
+    /// Stores the reserves. Both must be at most [`MAX_RESERVE`].
     fn keep(&mut self, first: U256, second: U256) {
         self.first_reserve.set(U112::from(first));
         self.second_reserve.set(U112::from(second));
@@ -227,7 +227,7 @@ fn within_limit(token: Address, balance: U256) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// What is here above the reserve.
+/// Balance above the reserve.
 fn paid(token: Address, balance: U256, reserve: U256) -> Result<U256, PoolError> {
     balance.checked_sub(reserve).filter(|paid| !paid.is_zero()).ok_or_else(|| NothingPaid { token }.into())
 }

@@ -1,5 +1,5 @@
-//! The arithmetic of a constant-product pool, apart from storage and tokens. Every division rounds in favour of the pool, so
-//! whoever trades, joins or leaves never takes from those who stay.
+//! The arithmetic of a constant-product pool, without storage and tokens. Every division rounds in favour of the pool, so
+//! a trade, deposit or withdrawal never takes from the remaining owners.
 //!
 //! Reserves are at most [`MAX_RESERVE`]. The square root of their product bounds the first shares, and shares only grow in
 //! proportion, so nothing here overflows: a product of two such numbers and 1,000 fits into 234 bits.
@@ -9,46 +9,46 @@ use alloy_primitives::U256;
 /// 2^112 - 1, so that both reserves share one storage slot.
 pub const MAX_RESERVE: U256 = U256::from_limbs([u64::MAX, (1 << 48) - 1, 0, 0]);
 
-/// Shares that belong to nobody from the first deposit on. Whoever wants to make one share so dear that the next depositor's
-/// amount rounds to none has to pay this many times the loss.
+/// Shares without an owner from the first deposit on. To raise a share's price so far that the next deposit rounds to no shares,
+/// an attacker has to pay this many times the victim's loss.
 pub const LOCKED_SHARES: U256 = U256::from_limbs([1_000, 0, 0, 0]);
 
 const fn number(value: u64) -> U256 {
     U256::from_limbs([value, 0, 0, 0])
 }
 
-/// What the pool gives for `paid`, of which 0.3 % stay as its fee: always less than its reserve. All at most [`MAX_RESERVE`].
+/// Result of paying `paid`, of which 0.3 % stay as a fee: always less than the reserve. All are at most [`MAX_RESERVE`].
 pub fn received(paid: U256, reserve_in: U256, reserve_out: U256) -> U256 {
     let after_fee = paid * number(997);
     let divisor = reserve_in * number(1_000) + after_fee;
     quotient(after_fee * reserve_out, divisor)
 }
 
-/// Shares of the first deposit, those that are locked included: the geometric mean, so that their number does not depend on the
-/// price the depositor chose.
+/// Shares of the first deposit, including the locked ones: the geometric mean, so that their number does not depend on the
+/// depositor's price.
 pub fn first_shares(first: U256, second: U256) -> U256 {
     root(first * second)
 }
 
-/// Shares for a deposit into a pool that has `supply` of them: by the token of which there is relatively less. The rest of the
-/// other is a present to the pool, which is why the router computes amounts that fit.
+/// Shares for a deposit into a pool with `supply` shares, by the token with the lower relative amount. The excess of the
+/// other token is a gift to the pool, so the router computes amounts that fit.
 pub fn further_shares(deposit: (U256, U256), reserves: (U256, U256), supply: U256) -> U256 {
     let by = |paid: U256, reserve: U256| quotient(paid * supply, reserve);
     by(deposit.0, reserves.0).min(by(deposit.1, reserves.1))
 }
 
-/// A share's part of both reserves.
+/// Part of both reserves for these shares.
 pub fn redeemed(shares: U256, reserves: (U256, U256), supply: U256) -> (U256, U256) {
     let part = |reserve: U256| quotient(reserve * shares, supply);
     (part(reserves.0), part(reserves.1))
 }
 
-/// The whole part of the square root, by Newton's method from above.
+/// Integer square root, by Newton's method from above.
 fn root(square: U256) -> U256 {
     if square.is_zero() {
         return square;
     }
-    // At least the root, and at most twice as much.
+    // Between the root and twice the root.
     let mut root = U256::ONE << square.bit_len().div_ceil(2);
     loop {
         let next = (root + quotient(square, root)) >> 1;
@@ -59,8 +59,8 @@ fn root(square: U256) -> U256 {
     }
 }
 
-/// By long division, a bit at a time; of nothing by nothing, nothing. The divisor is below 2^255. The library's division is faster, but
-/// alone a tenth of the module, which every call pays for as well.
+/// Long division, bit by bit; zero divided by zero is zero. The divisor is below 2^255. The library's division is faster, but
+/// takes a tenth of the module, for which every call pays.
 fn quotient(dividend: U256, divisor: U256) -> U256 {
     let (mut quotient, mut rest) = (U256::ZERO, U256::ZERO);
     if divisor.is_zero() {
@@ -87,7 +87,7 @@ mod tests {
         U512::from(value)
     }
 
-    /// Of any size up to the largest reserve, small numbers as often as large ones.
+    /// Any size up to the largest reserve; small numbers as often as large ones.
     fn amount() -> impl Strategy<Value = U256> {
         (0..=111_usize, any::<[u64; 2]>()).prop_map(|(bits, [low, high])| {
             let random = U256::from_limbs([low, high, 0, 0]);
@@ -95,7 +95,7 @@ mod tests {
         })
     }
 
-    /// A pool as numbers, and what all shares are worth: the square root of the product, per share.
+    /// A pool as numbers. The value of all shares is the square root of the product, per share.
     #[derive(Clone, Copy, Debug)]
     struct Pool {
         reserves: (U256, U256),
@@ -107,7 +107,7 @@ mod tests {
             wide(self.reserves.0) * wide(self.reserves.1)
         }
 
-        /// Whether a share is worth at least what it was worth: k / supply², cross-multiplied.
+        /// True if a share kept its value: k / supply², cross-multiplied.
         fn worth_as_much_as(&self, before: &Self) -> bool {
             // Reserves and supplies are below 2^112, so the products are below 2^448.
             let squared = |supply: U256| wide(supply) * wide(supply);
@@ -144,7 +144,7 @@ mod tests {
     enum Deed {
         Trade(U256, bool),
         Join(U256, U256),
-        /// So many 2^16ths of the shares that are not locked.
+        /// This many 2^16ths of the shares that are not locked.
         Leave(u16),
     }
 
@@ -166,7 +166,7 @@ mod tests {
             let out = received(paid, reserve_in, reserve_out);
             prop_assert!(out < reserve_out);
             prop_assert!(wide(reserve_in + paid) * wide(reserve_out - out) >= wide(reserve_in) * wide(reserve_out));
-            // The fee is real: 0.3 % of what is paid do not buy anything, whatever the sizes.
+            // The fee is effective for all sizes: 0.3 % of the payment buys nothing.
             let free = wide(paid) * wide(reserve_out) / (wide(reserve_in) + wide(paid));
             prop_assert!(wide(out) <= free);
         }
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(MAX_RESERVE, (U256::ONE << 112) - U256::ONE);
     }
 
-    /// Nothing overflows at the edge of what is allowed.
+    /// Nothing overflows at the limits.
     #[test]
     fn the_largest_numbers_fit() {
         assert!(received(MAX_RESERVE, MAX_RESERVE, MAX_RESERVE) < MAX_RESERVE);

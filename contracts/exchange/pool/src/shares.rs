@@ -1,4 +1,4 @@
-//! Who owns which part of the pool: the storage of an ERC-20, so that wallets show shares and pools of shares can be made.
+//! Ownership of the pool: the storage of an ERC-20, so that wallets show shares and pools of shares are possible.
 
 use alloc::vec::Vec;
 use alloy_primitives::{Address, U256};
@@ -32,14 +32,14 @@ pub enum SharesError {
 }
 
 impl Shares {
-    /// New ones. The zero address may own some, which then are nobody's.
+    /// Creates shares. Shares of the zero address have no owner.
     pub fn issue(&mut self, to: Address, value: U256) {
         self.supply.set(self.supply.get() + value);
         self.balances.insert(to, self.balances.get(to) + value);
         self.vm().log(Transfer { from: Address::ZERO, to, value });
     }
 
-    /// Takes all that `from` owns out of the world and says how many that were, of how many.
+    /// Destroys all shares of `from`. Returns their number and the supply before.
     pub fn retire(&mut self, from: Address) -> (U256, U256) {
         let (value, supply) = (self.balances.take(from), self.supply.get());
         self.supply.set(supply - value);
@@ -72,7 +72,7 @@ impl Shares {
         Ok(true)
     }
 
-    /// An allowance of 2^256 - 1 never shrinks.
+    /// An allowance of 2^256 - 1 is not reduced.
     pub fn transfer_from(&mut self, from: Address, to: Address, value: U256) -> Result<bool, SharesError> {
         let spender = self.vm().msg_sender();
         let allowance = self.allowances.getter(from).get(spender);

@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run, with real tokens and with one that attacks.
+//! Runs the real WebAssembly on the nodes' virtual machine, with real tokens and with a malicious one.
 
 use alloy_primitives::U512;
 use alloy_sol_types::{sol, SolCall};
@@ -51,7 +51,7 @@ sol! {
     }
 }
 
-/// Tokens and the pool's shares answer to the same names.
+/// Tokens and the pool's shares have functions of these names.
 use Pool::{balanceOfCall, transferCall};
 
 fn n(value: u128) -> U256 {
@@ -62,7 +62,7 @@ fn contract(folder: &str) -> Contract {
     Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap()
 }
 
-/// A chain with two tokens, all of alice's, and an empty pool of them.
+/// A chain with two tokens, all owned by alice, and an empty pool of them.
 #[derive(Clone)]
 struct Place {
     chain: Chain,
@@ -75,7 +75,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        // Cases of a property begin with copies.
+        // Property cases start with copies.
         thread_local!(static PREPARED: Place = Place::prepared());
         PREPARED.with(Clone::clone)
     }
@@ -93,7 +93,7 @@ impl Place {
         Self { chain, alice, bob, gold, silver, pool }
     }
 
-    /// With so much in it, shares of alice's.
+    /// Alice deposits these amounts.
     fn with(first: u128, second: u128) -> Self {
         let mut place = Self::new();
         place.join(place.alice, n(first), n(second)).unwrap();
@@ -104,7 +104,7 @@ impl Place {
         self.chain.by(from).send(token, transferCall { to, value }).unwrap();
     }
 
-    /// What alice has is anybody's, in these tests.
+    /// In these tests every account pays with alice's tokens.
     fn pay_in(&mut self, token: Address, value: U256) {
         self.pay(token, self.alice, self.pool, value);
     }
@@ -140,7 +140,7 @@ impl Place {
         self.chain.view(self.pool, Pool::totalSupplyCall {})
     }
 
-    /// The product of the reserves, and the square of the supply: their ratio is what a share is worth, squared.
+    /// The product of the reserves, and the square of the supply: their ratio is the square of a share's value.
     fn worth(&self) -> (U512, U512) {
         let ((first, second), supply) = (self.reserves(), U512::from(self.supply()));
         (U512::from(first) * U512::from(second), supply * supply)
@@ -220,7 +220,7 @@ fn what_cannot_be_is_refused_by_name_and_changes_nothing() {
     place.pay_in(silver, U256::ONE << 112);
     let refused = place.chain.by(bob).send(pool, swap(silver, n(1))).unwrap_err();
     assert_eq!(refused.error::<Pool::TooMuch>().unwrap().token, silver);
-    // Not even that keeps anybody from leaving.
+    // Leaving works even now.
     assert!(place.leave(alice, n(1_000)).is_ok());
 
     for (first, second) in [(gold, gold), (gold, bob), (Address::ZERO, silver)] {
@@ -229,37 +229,37 @@ fn what_cannot_be_is_refused_by_name_and_changes_nothing() {
     }
 }
 
-/// The attack on the first depositors: own almost all of the few shares there are, make them dear by presents to the pool, and wait for
-/// deposits that are rounded down. It costs a thousand times what it takes.
+/// The attack on the first depositors: own almost all of few shares, raise their price by gifts to the pool, and wait for
+/// deposits that are rounded down. It costs a thousand times its gain.
 #[test]
 fn making_shares_dear_does_not_pay() {
     for present in [n(1_000_000), n(1_000_000_000_000)] {
         let mut place = Place::new();
         let (mallory, victim) = (place.chain.account("mallory"), place.chain.account("victim"));
         assert_eq!(place.join(mallory, n(1_001), n(1_001)).unwrap(), n(1), "as few as can be");
-        // Deposits at an absurd price are presents. Then the other side.
+        // Deposits at an absurd price are gifts. Then the other side.
         let mut shares = U256::ONE + place.join(mallory, present, n(1)).unwrap();
         shares += place.join(mallory, present / n(1_000) + n(2), present).unwrap();
         let dear = place.reserves().0 / place.supply();
         assert!(dear >= present / n(1_004), "a share is worth {dear}");
         let paid = n(1_001) + present + present / n(1_000) + n(2);
 
-        // Just less than two shares' worth, for the largest loss by rounding.
+        // Just less than the price of two shares, for the largest loss by rounding.
         let deposit = dear * n(2) - n(2);
         let got = place.join(victim, deposit, deposit).unwrap_or_default();
         let before = place.balance(place.gold, mallory);
         place.leave(mallory, shares).unwrap();
         let back = place.balance(place.gold, mallory) - before;
         assert!(back < paid / n(100), "{back} of {paid} came back");
-        // And what the victim lost is not with mallory.
+        // The victim's loss did not go to mallory.
         let (kept, _) = if got.is_zero() { (deposit, deposit) } else { place.leave(victim, got).unwrap() };
         let lost = deposit - kept;
         assert!(lost * n(900) < paid, "{lost} was lost for {paid}");
     }
 }
 
-/// A token that calls the pool back from inside every transfer, with everything a pool can be asked. Nothing is let in, not even a
-/// question, and the pool does what it does with an honest token.
+/// A token that calls the pool back during every transfer, with every function of a pool. All calls fail, views too, and the
+/// pool behaves as with an honest token.
 #[test]
 fn a_token_that_calls_back_is_not_let_in() {
     let honest = {
@@ -314,7 +314,7 @@ enum Deed {
         first: U256,
         second: U256,
     },
-    /// So many 256ths of bob's shares.
+    /// This many 256ths of bob's shares.
     Leave(u8),
     Give {
         first: bool,
@@ -322,7 +322,7 @@ enum Deed {
     },
 }
 
-/// Small ones as often as large ones.
+/// Small amounts as often as large ones.
 fn amount() -> impl Strategy<Value = U256> {
     (0..96_u32, any::<u128>()).prop_map(|(bits, random)| n((random & ((1 << bits) - 1)) | (1 << bits)))
 }
@@ -339,8 +339,8 @@ fn deed() -> impl Strategy<Value = Deed> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever is done in whatever order, and whether it works or not: the product of the reserves never falls but by who leaves, a
-    /// share is never worth less, and the pool owns what it says.
+    /// Invariants for any actions in any order, failed ones too: the product of the reserves falls only by withdrawals, a
+    /// share never loses value, and the pool owns its reserves.
     #[test]
     fn nobody_is_made_poorer_by_others(first in amount(), second in amount(), deeds in prop::collection::vec(deed(), 1..12)) {
         let mut place = Place::new();
@@ -349,7 +349,7 @@ proptest! {
         for deed in deeds {
             let (product, shares) = place.worth();
             let leaves = matches!(deed, Deed::Leave(_));
-            // What it answers is not asked: errors have to keep all this too.
+            // Results are ignored: the invariants hold for errors too.
             match deed {
                 Deed::Swap { first, value } => {
                     let _ = place.swap(bob, if first { gold } else { silver }, value, U256::ZERO);

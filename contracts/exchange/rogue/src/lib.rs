@@ -1,5 +1,5 @@
-//! A token that calls back whoever calls it, for tests of contracts that call strangers. It remembers whether its calls were let in,
-//! and goes on as an honest token would. Coins that are sent to it make it call back too.
+//! A token that calls back its caller, for tests of contracts that call untrusted ones. It records whether its calls succeeded,
+//! and otherwise behaves like an honest token. Coins sent to it trigger a call back too.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -26,13 +26,13 @@ impl Rogue {
         self.balances.insert(to, self.balances.get(to) + value);
     }
 
-    /// What to call from now on, whenever something calls here.
+    /// Sets the call to make on every incoming call.
     pub fn arm(&mut self, target: Address, data: Bytes) {
         self.target.set(target);
         self.data.set_bytes(&data);
     }
 
-    /// How often it called, and how often that succeeded.
+    /// Number of its calls, and of those that succeeded.
     pub fn attacks(&self) -> (U256, U256) {
         (self.tried.get(), self.let_in.get())
     }
@@ -46,7 +46,7 @@ impl Rogue {
         self.pay(from, to, value)
     }
 
-    /// Asks for no approval.
+    /// Needs no approval.
     pub fn transfer_from(&mut self, from: Address, to: Address, value: U256) -> bool {
         self.pay(from, to, value)
     }

@@ -1,8 +1,8 @@
-//! What people call to use pools: it pays and calls a pool within one transaction, over as many pools as one names, and gives up if
-//! the result is less than asked for or comes too late.
+//! The users' interface of pools: it pays and calls pools within one transaction, over any number of pools, and reverts if
+//! the result is below the minimum or after the deadline.
 //!
-//! It owns nothing between transactions, and moves only what belongs to who calls it. So it need not know which pools are honest:
-//! a bad one costs those who name it, and them no more than their least result allows.
+//! It owns nothing between transactions, and moves only tokens of its caller. So it need not know which pools are honest:
+//! a malicious pool harms only callers who name it, and only down to their minimum result.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -31,13 +31,13 @@ sol_interface! {
 }
 
 sol! {
-    /// It is later than the caller wanted.
+    /// The deadline has passed.
     error Late(uint256 deadline, uint256 now);
-    /// A trade without pools.
+    /// The trade names no pools.
     error NoPools();
-    /// A pool that does not have the token it should exchange.
+    /// The pool does not contain this token.
     error WrongPool(address pool, address token);
-    /// Less comes of it than was asked for at least.
+    /// The result is below the minimum.
     error TooLittle(uint256 amount, uint256 minimum);
 }
 
@@ -53,13 +53,13 @@ pub enum RouterError {
     WrongPool(WrongPool),
     TooLittle(TooLittle),
     Token(TokenError),
-    /// A pool reverted: its own error is handed on.
+    /// A pool reverted. Its error is passed on.
     Pool(CallError),
 }
 
 #[public]
 impl Router {
-    /// What `amount_in` would become over these pools now.
+    /// Current result of `amount_in` over these pools.
     pub fn quote(&self, token_in: Address, amount_in: U256, pools: Vec<Address>) -> Result<U256, RouterError> {
         let (mut token, mut amount) = (token_in, amount_in);
         for pool in pools {
@@ -69,8 +69,8 @@ impl Router {
         Ok(amount)
     }
 
-    /// Exchanges `amount_in` of the caller's for whatever the last pool gives: at least `minimum_out` of it, at the latest when the
-    /// block's clock shows `deadline`. The caller has approved the router for `token_in`.
+    /// Exchanges `amount_in` of the caller for the token of the last pool: at least `minimum_out` of it, at a block time of at
+    /// most `deadline`. The caller must have approved the router for `token_in`.
     pub fn swap(
         &mut self,
         token_in: Address,
@@ -97,16 +97,16 @@ impl Router {
             IPool::new(*pool).swap(self.vm(), context, token, U256::ZERO, next)?;
             token = self.other_token(*pool, token)?;
         }
-        // Not what pools say, but what arrived.
+        // The amount that arrived, not the pools' results.
         let received = token::balance_of(self, token_out, to)?.saturating_sub(before);
         at_least(minimum_out, received)?;
         Ok(received)
     }
 
     /// Deposits as much of the caller's tokens as the pool's price allows, at most `first` and `second` of them, for at least
-    /// `minimum_shares`: who asks for 1 % less than there would be now pays no price that is worse by more than about that. An empty
-    /// pool takes all and has that price from then on. The caller has approved the router for both tokens. Returns both amounts and
-    /// the shares, which `to` owns.
+    /// `minimum_shares`. With a minimum 1 % below the current result, the price gets worse by at most about 1 %. An empty
+    /// pool takes all and has that price from then on. The caller must have approved the router for both tokens. Returns both
+    /// amounts and the shares, which `to` owns.
     pub fn join(
         &mut self,
         pool: Address,
@@ -129,8 +129,8 @@ impl Router {
         Ok((first, second, shares))
     }
 
-    /// Turns shares of the caller's into tokens for `to`: at least so many of each. The caller has approved the router for the shares,
-    /// which are tokens of the pool itself. Returns both amounts.
+    /// Exchanges the caller's shares for tokens for `to`: at least these amounts. The caller must have approved the router for
+    /// the shares, which are tokens of the pool itself. Returns both amounts.
     pub fn leave(
         &mut self,
         pool: Address,
@@ -176,7 +176,7 @@ fn at_least(minimum: U256, amount: U256) -> Result<(), RouterError> {
     Ok(())
 }
 
-/// The largest deposit within both amounts that has the pool's price; rounded down, so that neither is passed.
+/// The largest deposit within both amounts at the pool's price, rounded down so that neither is exceeded.
 fn fitting(most: (U256, U256), reserves: (U256, U256)) -> (U256, U256) {
     let at_price = |amount: U256, from: U256, to: U256| amount.saturating_mul(to).checked_div(from);
     let (Some(second), Some(first)) = (at_price(most.0, reserves.0, reserves.1), at_price(most.1, reserves.1, reserves.0))

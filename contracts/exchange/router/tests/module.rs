@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run, with real pools of real tokens.
+//! Runs the real WebAssembly on the nodes' virtual machine, with real pools of real tokens.
 
 use alloy_sol_types::sol;
 use corniche_harness::{Address, Chain, Contract, Failed, U256};
@@ -41,7 +41,7 @@ fn contract(folder: &str) -> Contract {
     Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap()
 }
 
-/// Gold, silver and bronze, a pool of each two neighbours that alice filled through the router, and bob who has some gold.
+/// Gold, silver and bronze, a pool for each adjacent pair that alice filled through the router, and bob who has some gold.
 struct Place {
     chain: Chain,
     alice: Address,
@@ -87,7 +87,7 @@ impl Place {
         Ok((joined.first, joined.second, joined.shares))
     }
 
-    /// Bob's gold, for what the last of these pools gives.
+    /// Exchanges bob's gold for the token of the last pool.
     fn trade(&self, value: u64, pools: &[Address], minimum: U256) -> Router::swapCall {
         let (gold, deadline) = (self.tokens[0], self.soon());
         Router::swapCall {
@@ -109,7 +109,7 @@ impl Place {
         self.chain.view(token, balanceOfCall { account })
     }
 
-    /// Nothing of anybody's stays with the router.
+    /// The router keeps no tokens.
     fn assert_nothing_left_behind(&self) {
         for token in self.tokens.into_iter().chain(self.pools) {
             assert_eq!(self.balance(token, self.router), U256::ZERO);
@@ -132,7 +132,7 @@ fn gold_becomes_bronze_by_way_of_silver() {
 
     let one = place.swap(1_000, &pools[..1], n(1)).unwrap();
     assert_eq!(place.balance(silver, bob), one);
-    // Back and forth through the same pool is a loss, and what one pays is not what arrives.
+    // A trade back and forth through one pool is a loss: the amount paid differs from the amount that arrives.
     let lost = place.swap(1_000, &[pools[0], pools[0]], n(1)).unwrap();
     assert!(lost < n(1_000) && lost > n(980), "{lost}");
     place.assert_nothing_left_behind();
@@ -153,7 +153,7 @@ fn less_than_asked_for_is_nothing_at_all() {
     let error: Router::TooLittle = refused.error().unwrap();
     assert_eq!((error.amount, error.minimum), (n(7_936), n(7_937)));
 
-    // Somebody was faster and moved the price.
+    // Another trader was faster and moved the price.
     let wanted = place.trade(1_000, &pools, n(7_900));
     let mut moved = place.trade(20_000, &pools[..1], n(1));
     moved.to = place.alice;
@@ -219,7 +219,7 @@ fn ways_that_lead_nowhere_are_refused() {
     assert!(place.swap(1, &[bob], n(0)).is_err(), "no contract at all");
 }
 
-/// A token that, asked by the router to pay, asks the router to spend the payer's approvals on something else.
+/// A token that, when the router calls it to pay, makes the router spend the payer's approvals on something else.
 #[test]
 fn a_token_that_calls_back_is_not_let_in() {
     use alloy_sol_types::SolCall;

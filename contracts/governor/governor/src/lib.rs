@@ -1,5 +1,5 @@
-//! Holders of a token vote on calls that this contract makes. What a vote weighs is what the voter had at the end of the block
-//! before the proposal: who buys, borrows or receives tokens later votes with none of them, and tokens that move do not vote twice.
+//! Token holders vote on calls that this contract makes. The weight of a vote is the voter's balance at the end of the block
+//! before the proposal. Later purchases, loans or transfers give no votes, and moved tokens do not vote twice.
 //!
 //! ```text
 //! propose ── voting period ──▶ defeated
@@ -7,8 +7,8 @@
 //!                                                     └── execute ──▶ executed
 //! ```
 //!
-//! The delay lets whoever disagrees leave before anything happens. The settings are the constructor's and stay: to change them, vote
-//! for moving everything to another governor.
+//! The delay lets holders who disagree leave before the execution. The settings are constant: to change them, vote
+//! to move everything to another governor.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -22,7 +22,7 @@ use stylus_sdk::stylus_core::calls::errors::Error as CallError;
 
 corniche_contract::abi!();
 
-/// Seconds for which what was decided can be executed.
+/// Seconds after the delay in which a proposal can be executed.
 const GRACE: u64 = 14 * 86_400;
 
 sol_interface! {
@@ -40,40 +40,40 @@ sol! {
     event Executed(bytes32 indexed id, address indexed by);
     event Received(address indexed from, uint256 value);
 
-    /// There is a quorum that can be reached, a number of votes that somebody can have, and a period of voting that ends.
+    /// The quorum and the minimum must be attainable, and the voting period must be finite.
     error BadSettings();
-    /// Proposing needs more than the caller had at the end of the block before.
+    /// Proposing needs more votes than the caller had at the end of the block before.
     error TooFewVotes(uint256 votes, uint256 needed);
-    /// The same call with the same description was proposed before.
+    /// This call with this description was proposed before.
     error AlreadyProposed(bytes32 id);
-    /// Not what can be done with a proposal in this state.
+    /// The proposal's state does not allow this action.
     error WrongState(bytes32 id, uint8 state);
-    /// Neither 0 (against), 1 (for) nor 2 (abstain).
+    /// `support` must be 0 (against), 1 (for) or 2 (abstain).
     error BadSupport(uint8 support);
     error AlreadyVoted(bytes32 id, address voter);
-    /// The voter had none at the snapshot.
+    /// The voter had no votes at the snapshot.
     error NoVotes(bytes32 id, address voter);
 }
 
 sol_storage! {
     #[entrypoint]
     pub struct Governor {
-        /// What is voted with.
+        /// The token with the votes.
         address votes;
         /// Votes in favour or abstaining that a decision needs.
         uint256 quorum;
-        /// Votes that proposing needs.
+        /// Votes needed to propose.
         uint256 minimum;
-        /// Seconds of voting, and from its end to execution.
+        /// Seconds of voting; `delay` is the seconds from its end to execution.
         uint64 voting_period;
         uint64 delay;
         mapping(bytes32 => Proposal) proposals;
     }
 
     pub struct Proposal {
-        /// The block whose end counts.
+        /// Balances at the end of this block count.
         uint64 snapshot;
-        /// Unix seconds; zero: there is no such proposal.
+        /// Unix seconds. Zero means that there is no such proposal.
         uint64 voting_ends;
         bool executed;
         uint256 against;
@@ -83,7 +83,7 @@ sol_storage! {
     }
 }
 
-/// In the order in which a proposal comes by them.
+/// In the order in which a proposal passes through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -105,13 +105,13 @@ pub enum GovernorError {
     BadSupport(BadSupport),
     AlreadyVoted(AlreadyVoted),
     NoVotes(NoVotes),
-    /// What was called reverted, or the token did: its own error is handed on, and it can be tried again.
+    /// The called contract or the token reverted. Its error is passed on, and the call can be tried again.
     Call(CallError),
 }
 
 #[public]
 impl Governor {
-    /// `votes` is a token that answers `balanceAt`; coins that are sent along are what votes are about.
+    /// `votes` is a token with `balanceAt`. The value of the creation is coins to govern.
     #[constructor]
     #[payable]
     pub fn constructor(
@@ -123,7 +123,7 @@ impl Governor {
         delay: u64,
     ) -> Result<(), GovernorError> {
         let supply = IVotes::new(votes).total_supply(self.vm(), Call::new())?;
-        // The clock never reaches an end that is this far away, so sums of times do not overflow.
+        // The clock never reaches an end this far in the future, so sums of times do not overflow.
         let too_long = voting_period.max(delay) > u64::from(u32::MAX);
         if quorum.is_zero() || quorum > supply || minimum > supply || voting_period == 0 || too_long {
             return Err(BadSettings {}.into());
@@ -143,17 +143,17 @@ impl Governor {
         Ok(())
     }
 
-    /// The token, the quorum, the votes that proposing needs, and the seconds of voting and of waiting.
+    /// The token, the quorum, the votes needed to propose, and the seconds of voting and of waiting.
     pub fn settings(&self) -> (Address, U256, U256, u64, u64) {
         (self.votes.get(), self.quorum.get(), self.minimum.get(), self.voting_period.get().to(), self.delay.get().to())
     }
 
-    /// What a proposal is called by. Only this is kept of it; whoever executes it brings the rest, which `Proposed` told.
+    /// Returns a proposal's id. Only this hash is stored; the caller of `execute` passes the rest (event `Proposed`).
     pub fn proposal_id(&self, to: Address, value: U256, data: Bytes, description_hash: B256) -> B256 {
         id(to, value, &data, description_hash)
     }
 
-    /// Votes against, in favour and abstaining; the snapshot's block; when voting ends.
+    /// Votes against, in favour and abstaining; the snapshot's block; the end of voting.
     pub fn proposal(&self, id: B256) -> (U256, U256, U256, u64, u64) {
         let one = self.proposals.getter(id);
         let times = (one.snapshot.get().to(), one.voting_ends.get().to());
@@ -189,7 +189,7 @@ impl Governor {
         Ok(id)
     }
 
-    /// Votes with all the caller had at the snapshot: 0 against, 1 for, 2 abstain. Returns how much that is.
+    /// Votes with the caller's whole balance at the snapshot: 0 against, 1 for, 2 abstain. Returns that balance.
     pub fn vote(&mut self, id: B256, support: u8) -> Result<U256, GovernorError> {
         let voter = self.vm().msg_sender();
         self.expect(id, State::Voting)?;
@@ -209,18 +209,18 @@ impl Governor {
             2 => &mut proposal.abstaining,
             _ => return Err(BadSupport { support }.into()),
         };
-        // At most the supply, since nobody votes twice.
+        // At most the supply, since no account votes twice.
         let sum = count.get() + weight;
         count.set(sum);
         self.vm().log(Voted { id, voter, support, weight });
         Ok(weight)
     }
 
-    /// Makes a call that was decided, once the delay is over; anybody may. Returns what the call returned.
+    /// Makes an accepted call after the delay. Any account may call. Returns the result of the call.
     pub fn execute(&mut self, to: Address, value: U256, data: Bytes, description_hash: B256) -> Result<Bytes, GovernorError> {
         let id = id(to, value, &data, description_hash);
         self.expect(id, State::Ready)?;
-        // Before the call, so that whatever happens in it finds this done.
+        // Before the call, so that code in the call sees the proposal as executed.
         self.proposals.setter(id).executed.set(true);
         let context = Call::new_payable(self, value);
         let answer = call(self.vm(), context, to, &data)?;

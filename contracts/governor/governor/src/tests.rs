@@ -1,4 +1,4 @@
-//! Natively, against the SDK's in-memory host: clock, height and the token's answers are the tests'.
+//! Native tests on the SDK's host in memory. Tests set the clock, the height and the token's results.
 
 use super::*;
 use proptest::prelude::*;
@@ -34,19 +34,19 @@ fn create(vm: &TestVM, supply: u64, settings: (u64, u64, u64, u64)) -> (Governor
     (governor, done)
 }
 
-/// A governor in block 10 at second 1,000, and a table that says who has how many votes.
+/// A governor in block 10 at second 1,000, and a table of votes.
 struct Place {
     vm: TestVM,
     governor: Governor,
     height: u64,
     now: u64,
-    /// At the end of each block that is over, and so far in this one.
+    /// Balances at the end of each past block, and the current ones.
     history: BTreeMap<u64, BTreeMap<u8, u64>>,
     balances: BTreeMap<u8, u64>,
 }
 
 impl Place {
-    /// All votes are person 0's.
+    /// Person 0 has all votes.
     fn new() -> Self {
         let vm = TestVM::default();
         let (governor, created) = create(&vm, SUPPLY, (QUORUM, 10, PERIOD, DELAY));
@@ -68,12 +68,12 @@ impl Place {
         self.history[&block].get(&who).copied().unwrap_or_default()
     }
 
-    /// The token will be asked about this. The host has one answer at a time.
+    /// Mocks the token's result for this query. The host has one mock at a time.
     fn answers(&self, who: u8, block: u64) {
         use alloy_sol_types::SolCall;
         sol!(function balanceAt(address account, uint64 block) returns (uint256););
         let asked = balanceAtCall { account: person(who), block }.abi_encode();
-        // Any other question has another answer, and is noticed.
+        // Any other query gets another result, so the test notices it.
         self.vm.clear_mocks();
         self.vm.mock_static_call(VOTES, asked, word(self.had(who, block)));
     }
@@ -155,7 +155,7 @@ fn what_is_not_executed_in_time_expires() {
 
 #[test]
 fn a_decision_needs_more_for_than_against_and_a_quorum() {
-    // Votes against, for and abstaining, and whether that decides.
+    // Votes against, for and abstaining, and the expected decision.
     for (against, in_favour, abstaining, decides) in [
         (0, 300, 0, true),
         (0, 299, 0, false),
@@ -219,17 +219,17 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => who.clone().prop_map(|who| Deed::Propose { who }),
         4 => (who, proposal.clone(), 0..4_u8).prop_map(|(who, proposal, support)| Deed::Vote { who, proposal, support }),
         2 => proposal.prop_map(|proposal| Deed::Execute { proposal }),
-        // The clock often stands still while blocks go by, and sometimes leaps to the far end.
+        // The clock often stays while blocks advance, and sometimes jumps to the far end.
         3 => (0..3_u64, prop_oneof![Just(0), 0..60_u64, Just(GRACE)])
             .prop_map(|(blocks, seconds)| Deed::GoOn { blocks, seconds }),
     ]
 }
 
-/// A proposal as a test remembers it.
+/// A proposal in the model.
 struct Remembered {
     id: B256,
     at: u64,
-    /// What everybody had at the end of the block before.
+    /// Balances at the end of the block before.
     had: BTreeMap<u8, u64>,
     voted: BTreeMap<u8, u8>,
     executed: bool,
@@ -273,7 +273,7 @@ proptest! {
                         prop_assert_eq!(voted.ok(), Some(n(weight)));
                         proposal.voted.insert(who, support);
                     } else {
-                        // A call that fails leaves nothing behind, which on a chain the node sees to.
+                        // A failed call must leave no changes. On a chain the node ensures this.
                         place.vm.clear_storage();
                         before.into_iter().for_each(|(slot, value)| place.vm.set_storage(slot, value));
                     }

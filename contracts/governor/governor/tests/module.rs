@@ -1,4 +1,4 @@
-//! The real WebAssembly of the governor and of its token, on the virtual machine that nodes run.
+//! Runs the real WebAssembly of the governor and of its token on the nodes' virtual machine.
 #![allow(clippy::too_many_arguments)] // One of the events has eight fields.
 
 use alloy_sol_types::{sol, SolCall};
@@ -65,7 +65,7 @@ sol! {
 }
 
 const DAY: u64 = 86_400;
-/// How the states are numbered.
+/// Values of `state`.
 const VOTING: u8 = 1;
 const DEFEATED: u8 = 2;
 const WAITING: u8 = 3;
@@ -85,7 +85,7 @@ fn hash(text: &str) -> B256 {
     alloy_primitives::keccak256(text)
 }
 
-/// Votes: alice 500, bob 300, carol 200. Three days of voting, two of waiting, a quorum of 400; and a thousand wei to decide on.
+/// Votes: alice 500, bob 300, carol 200. Three days of voting, two of waiting, a quorum of 400, and a thousand wei to govern.
 #[derive(Clone)]
 struct Place {
     chain: Chain,
@@ -118,7 +118,7 @@ impl Place {
         self.chain.by(self.people[from]).send(self.votes, call).map(drop)
     }
 
-    /// That dave gets so many wei; the description is the number.
+    /// Proposes to pay dave this amount. The description is the number.
     fn propose(&mut self, who: usize, wei: u64) -> Result<B256, Failed> {
         let (to, value, data, description) = (self.people[3], n(wei), Bytes::new(), wei.to_string());
         let call = Governor::proposeCall { to, value, data, description };
@@ -173,7 +173,7 @@ fn a_proposal_is_voted_on_waits_and_is_executed_once() {
     let refused = place.vote(3, id, 1).unwrap_err();
     place.refused_in(refused, WAITING);
     let before = place.chain.balance(dave);
-    // To the second: a block earlier it is refused, and that block takes a second.
+    // Exact to the second: a block earlier it is refused, and that block takes a second.
     place.chain.advance(counted.votingEnds + 2 * DAY - 1 - place.chain.time());
     let refused = place.execute(300).unwrap_err();
     place.refused_in(refused, WAITING);
@@ -197,7 +197,7 @@ fn what_moves_does_not_vote_twice_and_what_comes_later_not_at_all() {
     assert_eq!(refused.error::<Governor::NoVotes>().unwrap().voter, place.people[3]);
     let refused = place.vote(0, id, 1).unwrap_err();
     assert_eq!(refused.error::<Governor::AlreadyVoted>().unwrap().voter, place.people[0]);
-    // Who gives away afterwards has voted all the same, and who had votes then still has them.
+    // An account that transfers its votes later has still voted, and keeps the votes of its snapshot.
     place.transfer(1, 2, 300).unwrap();
     assert_eq!((place.vote(1, id, 0).unwrap(), place.vote(2, id, 0).unwrap()), (n(300), n(200)));
     let next = place.propose(3, 2).unwrap();
@@ -247,7 +247,7 @@ fn it_calls_contracts_and_what_they_refuse_can_be_tried_again() {
     assert_eq!((sent.events::<Votes::Transfer>()[0].value, sent.events::<Governor::Executed>().len()), (n(7), 1));
 }
 
-/// A payee that executes the same again while it is paid.
+/// A payee that executes the proposal again during its payment.
 #[test]
 fn who_is_paid_is_paid_once() {
     let mut place = Place::new();
@@ -299,12 +299,12 @@ fn the_modules_carry_their_interfaces_and_they_are_the_ones_tried_here() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Tokens wander while three proposals are voted on. Each counts what its voters had when it was made, so never more than there is.
+    /// Tokens move during three votes. Each counts balances at its proposal, so never more than the supply.
     #[test]
     fn tokens_that_wander_vote_once(deeds in prop::collection::vec((0..3_usize, 0..4_usize, 0..4_usize, 1..400_u64), 1..25)) {
         let mut place = Place::new();
         let mut balances = [500_u64, 300, 200, 0];
-        // What everybody had at the proposal, and who has voted how.
+        // Balances at the proposal, and the votes so far.
         let mut proposals: Vec<(B256, [u64; 4], BTreeMap<usize, u8>)> = Vec::new();
         for (deed, who, to, value) in deeds {
             match deed {

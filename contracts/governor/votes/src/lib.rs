@@ -1,5 +1,5 @@
-//! Tokens to vote with: an ERC-20 in which a balance is a list of checkpoints, one for each block that changed it. What an account had
-//! at the end of a past block is found by bisection, and nothing that happens later changes it.
+//! A voting token: an ERC-20 whose balances are lists of checkpoints, one for each block that changed the balance. Bisection
+//! finds the balance at the end of a past block, which never changes.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -22,9 +22,9 @@ sol! {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
 
-    /// More than 2^192 - 1 do not fit into checkpoints.
+    /// A checkpoint holds at most 2^192 - 1.
     error TooMany(uint256 supply);
-    /// The block is not over: nobody knows yet who will have what at its end.
+    /// The block is not over, so its final balances are unknown.
     error NotOver(uint64 block, uint64 height);
     error ERC20InsufficientBalance(address sender, uint256 balance, uint256 needed);
     error ERC20InvalidReceiver(address receiver);
@@ -37,13 +37,13 @@ sol_storage! {
     pub struct Votes {
         Words name;
         Words symbol;
-        /// All there ever is.
+        /// Total supply.
         uint256 supply;
         mapping(address => History) histories;
         mapping(address => mapping(address => uint256)) allowances;
     }
 
-    /// Ascending blocks; no two checkpoints have the same one.
+    /// Ascending blocks, at most one checkpoint per block.
     pub struct History {
         uint256 length;
         mapping(uint256 => Checkpoint) checkpoints;
@@ -52,7 +52,7 @@ sol_storage! {
     /// One slot.
     pub struct Checkpoint {
         uint64 block;
-        /// From this block's end on.
+        /// Balance from this block's end on.
         uint192 balance;
     }
 }
@@ -86,7 +86,7 @@ impl Votes {
         Ok(())
     }
 
-    /// What an account had at the end of a block that is over.
+    /// Balance of an account at the end of a past block.
     pub fn balance_at(&self, account: Address, block: u64) -> Result<U256, VotesError> {
         let height = self.vm().block_number();
         if block >= height {
@@ -134,7 +134,7 @@ impl Votes {
         self.pay(from, to, value)
     }
 
-    /// An allowance of 2^256 - 1 never shrinks.
+    /// An allowance of 2^256 - 1 is not reduced.
     pub fn transfer_from(&mut self, from: Address, to: Address, value: U256) -> Result<bool, VotesError> {
         let spender = self.vm().msg_sender();
         let allowance = self.allowances.getter(from).get(spender);
@@ -179,9 +179,9 @@ impl History {
         self.checkpoints.getter(length - U256::ONE).balance.get().to()
     }
 
-    /// At the end of a block.
+    /// Balance at the end of a block.
     fn at(&self, block: u64) -> U256 {
-        // The first checkpoint after the block lies within [low, high].
+        // The first checkpoint after the block is within [low, high].
         let (mut low, mut high) = (0_u64, self.length.get().to::<u64>());
         while low < high {
             let middle = low + ((high - low) >> 1);
@@ -197,7 +197,7 @@ impl History {
         }
     }
 
-    /// At most [`MOST`].
+    /// `balance` is at most [`MOST`].
     fn push(&mut self, block: u64, balance: U256) {
         let length = self.length.get();
         let (block, balance) = (U64::from(block), U192::from(balance));
@@ -230,7 +230,7 @@ mod tests {
         U256::from(value)
     }
 
-    /// A thousand, all of person 0's, in block 10.
+    /// A supply of a thousand, all of person 0, in block 10.
     fn votes() -> (TestVM, Votes) {
         let vm = TestVM::default();
         vm.set_block_number(10);
@@ -272,7 +272,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
-        /// Every account at the end of every block, against a table that remembers them all.
+        /// Compares the balance of every account at the end of every block with a table.
         #[test]
         fn history_is_what_happened(deeds in prop::collection::vec((0..4_u8, 0..4_u8, 0..700_u64, 0..3_u64), 1..60)) {
             let (vm, mut votes) = votes();

@@ -1,5 +1,5 @@
-//! The module's entry point, in place of the one `#[entrypoint]` makes. That one refuses every call that arrives while the contract is calling
-//! somebody. Whether such calls are welcome is for the implementation to say, whose entry point sees them as well: it may be one that lets some in.
+//! The module's entry point, instead of the one from `#[entrypoint]`. That one refuses every incoming call during outgoing
+//! calls. Here the implementation decides, whose entry point sees the call too and may accept some.
 
 #[cfg(target_arch = "wasm32")]
 #[no_mangle]
@@ -8,7 +8,7 @@ pub extern "C" fn user_entrypoint(length: usize) -> usize {
     use stylus_sdk::prelude::*;
 
     let host = VM { host: WasmVM {} };
-    host.pay_for_memory_grow(0); // A module that never names this call could not grow its memory.
+    host.pay_for_memory_grow(0); // A module must import this function, or its memory cannot grow.
     let input = host.read_args(length);
     let (data, status) = match stylus_sdk::abi::router_entrypoint::<crate::Proxy, crate::Proxy>(input, host.clone()) {
         Ok(data) => (data, 0),

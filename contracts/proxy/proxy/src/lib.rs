@@ -1,8 +1,8 @@
-//! A proxy: what people know by its address and what holds the coins, while the code that runs is another contract's, the implementation, and can be
-//! replaced. Everything that is sent here runs there by a delegate call, on this contract's storage.
+//! A proxy: users call its address, and it holds the coins. The code is another contract's, the implementation, and can be
+//! replaced. Every call runs there by a delegate call, on this contract's storage.
 //!
-//! It has no functions of its own, so none of an implementation's can be hidden by one. Who may replace the implementation is the implementation's
-//! business too (`uups.rs`).
+//! It has no functions, so it cannot hide a function of the implementation. The implementation also decides who may
+//! replace it (`uups.rs`).
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -19,7 +19,7 @@ use stylus_sdk::ArbResult;
 
 corniche_contract::abi!();
 
-/// Nothing from slot zero on: that is all the implementation's.
+/// Uses no slots from zero on: they belong to the implementation.
 #[storage]
 pub struct Proxy;
 
@@ -28,7 +28,7 @@ unsafe impl TopLevelStorage for Proxy {}
 
 #[public]
 impl Proxy {
-    /// `data` is the call that initialises the implementation here; coins that come along go with it.
+    /// `data` is the call that initialises the implementation here. The value of the creation goes with it.
     #[constructor]
     #[payable]
     pub fn constructor(&mut self, implementation: Address, data: Bytes) -> Result<(), Erc1967Error> {
@@ -39,7 +39,7 @@ impl Proxy {
     #[payable]
     pub fn fallback(&mut self, input: &[u8]) -> ArbResult {
         let implementation = erc1967::implementation(self);
-        // A delegate call to nobody would succeed, and coins would be lost.
+        // A delegate call to an address without code would succeed, and coins would be lost.
         if implementation.is_zero() {
             return Err(Erc1967Error::from(ERC1967InvalidImplementation { implementation }).into());
         }

@@ -1,4 +1,4 @@
-//! Natively, against the SDK's in-memory host, where a delegate call answers what it was told.
+//! Native tests on the SDK's host in memory, where delegate calls return mocked results.
 
 use super::*;
 use alloy_primitives::{keccak256, U256};
@@ -15,7 +15,7 @@ fn proxy() -> (TestVM, Proxy) {
     (vm, proxy)
 }
 
-/// What it ends with.
+/// The error data.
 fn refused(result: Result<(), Erc1967Error>) -> Vec<u8> {
     result.expect_err("it is refused").into()
 }

@@ -1,4 +1,4 @@
-//! The real WebAssembly on the virtual machine that nodes run: here the proxy really runs its implementation's code.
+//! Runs the real WebAssembly on the nodes' virtual machine: here the proxy really runs its implementation's code.
 
 use alloy_sol_types::{sol, Panic, SolCall, SolError, SolValue};
 use corniche_harness::{Address, Bytes, Chain, Contract, Failed, B256, U256};
@@ -54,7 +54,7 @@ sol! {
     function aggregate3(Call3[] calls) returns (Result3[]);
 }
 
-/// keccak-256 of `eip1967.proxy.implementation`, less one.
+/// keccak-256 of `eip1967.proxy.implementation`, minus one.
 const SLOT: B256 = B256::new(alloy_primitives::hex!("360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc"));
 
 fn n(value: u64) -> U256 {
@@ -65,7 +65,7 @@ fn contract(folder: &str) -> Contract {
     Contract::in_crate(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap()
 }
 
-/// A savings box behind a proxy, alice's, and the code of both versions.
+/// Alice's savings box behind a proxy, and the code of both versions.
 #[derive(Clone)]
 struct Place {
     chain: Chain,
@@ -138,7 +138,7 @@ fn state_outlives_the_code() {
     for (who, has) in [(alice, 0), (bob, 400), (carol, 30)] {
         assert_eq!(place.chain.view(proxy, Savings::balanceOfCall { account: who }), n(has));
     }
-    // What the first version took in stays for no time, what is new does.
+    // The delay does not apply to deposits of the first version, but to new ones.
     place.chain.by(bob).send(proxy, Savings::withdrawCall { value: n(400) }).unwrap();
     place.deposit(1, 7);
     let refused = place.chain.by(bob).send(proxy, Savings::withdrawCall { value: n(7) }).unwrap_err();
@@ -148,7 +148,7 @@ fn state_outlives_the_code() {
     assert_eq!(place.chain.balance(proxy), n(30));
 }
 
-/// The same deposits and withdrawals without a proxy, for the difference.
+/// Makes the deposits and withdrawals without a proxy, for the difference in gas.
 #[test]
 fn gas_with_a_proxy_and_without() {
     let mut place = Place::new();
@@ -176,11 +176,11 @@ fn it_is_initialised_when_it_is_made_and_never_again() {
     }
     assert_eq!(place.chain.view(proxy, delayCall {}), 1);
 
-    // The constructor's selector is the one thing that the proxy keeps for itself, and it has run.
+    // The proxy keeps only the constructor's selector for itself, and the constructor has run.
     let constructor = [&[0x55, 0x85, 0x25, 0x8d][..], &(bob, Bytes::new()).abi_encode_params()].concat();
     assert!(place.chain.by(bob).send_raw(proxy, constructor).is_err());
     assert_eq!(place.implementation(), place.v2);
-    // What reverts in the initialisation fails the creation, in its own words.
+    // A revert of the initialisation fails the creation, with its revert data.
     let nobody = Savings::initializeCall { owner: Address::ZERO }.abi_encode();
     let refused = deploy(&mut place.chain, alice, place.v1, nobody).unwrap_err();
     assert!(refused.error::<Savings::OwnableInvalidOwner>().is_some(), "{refused:?}");
@@ -200,7 +200,7 @@ fn the_implementation_itself_is_nobody_s() {
     let refused = place.chain.by(bob).send(place.v1, call).unwrap_err();
     assert!(refused.error::<Savings::UUPSUnauthorizedCallContext>().is_some(), "{refused:?}");
     assert!(place.chain.slots(place.v1).is_empty() && place.chain.slots(place.v2).is_empty());
-    // It says what it is for itself, and not for a proxy.
+    // The function works on the implementation itself, and not through a proxy.
     assert_eq!(place.chain.view(place.v1, Savings::proxiableUUIDCall {}), SLOT);
     let refused = place.chain.by(bob).call(place.proxy, Savings::proxiableUUIDCall {}).unwrap_err();
     assert!(refused.error::<Savings::UUPSUnauthorizedCallContext>().is_some(), "{refused:?}");
@@ -212,7 +212,7 @@ fn only_the_owner_upgrades_and_only_to_what_can_be_upgraded_again() {
     let [alice, bob, _] = place.people;
     let refused = place.upgrade(1, place.v2, []).unwrap_err();
     assert_eq!(refused.error::<Savings::OwnableUnauthorizedAccount>().unwrap().account, bob);
-    // Nobody there; a contract that never heard of it; another proxy, which would lead in circles.
+    // No code; a contract without UUPS; another proxy, which would lead in circles.
     let counter = place.chain.by(alice).deploy(&contract("../../counter"), ()).unwrap();
     let other = deploy(&mut place.chain, alice, place.v1, Vec::new()).unwrap();
     for no_implementation in [bob, counter, other, place.proxy] {
@@ -220,7 +220,7 @@ fn only_the_owner_upgrades_and_only_to_what_can_be_upgraded_again() {
         let error: Savings::ERC1967InvalidImplementation = refused.error().unwrap();
         assert_eq!(error.implementation, no_implementation);
     }
-    // Coins without a call; a call that reverts takes the upgrade back.
+    // Coins without a call; a call that reverts, which undoes the upgrade.
     let call = Savings::upgradeToAndCallCall { newImplementation: place.v2, data: Bytes::new() };
     let refused = place.chain.by(alice).value(n(1)).send(place.proxy, call).unwrap_err();
     assert!(refused.error::<Savings::ERC1967NonPayable>().is_some(), "{refused:?}");
@@ -231,14 +231,14 @@ fn only_the_owner_upgrades_and_only_to_what_can_be_upgraded_again() {
     assert!(refused.error::<Savings::ERC1967InvalidImplementation>().is_some(), "{refused:?}");
     let initialize = Savings::initializeCall { owner: alice }.abi_encode();
     let both = (place.v1, Bytes::from(initialize));
-    // What came along with the creation goes to the call, which takes none.
+    // The value of the creation goes to the call, which is not payable.
     assert!(place.chain.by(alice).value(n(1)).deploy(&Contract::in_this_crate(), both).is_err());
     let with_coins = (place.v1, Bytes::from(Savings::depositCall {}.abi_encode()));
     let rich = place.chain.by(alice).value(n(9)).deploy(&Contract::in_this_crate(), with_coins).unwrap();
     assert_eq!(place.chain.view(rich, Savings::balanceOfCall { account: alice }), n(9));
 }
 
-/// Nothing on the chain refuses a version whose fields lie elsewhere: that is why layouts are compared beforehand.
+/// The chain does not refuse a version with moved fields. Therefore layouts are compared beforehand.
 #[test]
 fn a_version_that_clashes_loses_what_was_stored() {
     let mut place = Place::new();
@@ -255,7 +255,7 @@ fn a_version_that_clashes_loses_what_was_stored() {
 fn any_contract_can_be_behind_it_and_everything_passes_as_it_is() {
     let mut place = Place::new();
     let [alice, bob, _] = place.people;
-    // Errors of its own, a panic without words, a trap.
+    // Custom errors, a panic without a message, a trap.
     let relay = place.chain.by(alice).deploy(&contract("../../../runtime/harness/tests/relay"), ()).unwrap();
     let proxy = deploy(&mut place.chain, alice, relay, Vec::new()).unwrap();
     let refused = place.chain.by(bob).send(proxy, passCall { way: vec![], how: 0 }).unwrap_err();
@@ -264,7 +264,7 @@ fn any_contract_can_be_behind_it_and_everything_passes_as_it_is() {
         let refused = place.chain.by(bob).send(proxy, passCall { way: vec![], how }).unwrap_err();
         assert!(refused.data.is_empty() && refused.error::<Panic>().is_none(), "{refused:?}");
     }
-    // Long answers, and calls of others from behind it.
+    // Long results, and calls of others from behind the proxy.
     let many = place.chain.by(alice).deploy(&contract("../../multicall3"), ()).unwrap();
     let proxy = deploy(&mut place.chain, alice, many, Vec::new()).unwrap();
     let call = |call: Vec<u8>| Call3 { target: place.proxy, allowFailure: true, callData: call.into() };
@@ -279,32 +279,32 @@ fn any_contract_can_be_behind_it_and_everything_passes_as_it_is() {
     }
     assert_eq!(Address::from_word(B256::from_slice(&behind[0].returnData)), alice);
     assert!(Savings::InsufficientSavings::abi_decode(&behind[1].returnData).is_ok());
-    // Bytes that are no call, fewer than four, none: whatever the implementation says to them.
+    // Input that is not a call, shorter than four bytes, empty: passed to the implementation.
     for input in [&[][..], &[1, 2, 3], &[1, 2, 3, 4, 5]] {
         let refused = place.chain.by(bob).send_raw(place.proxy, input.to_vec()).unwrap_err();
         assert!(refused.data.is_empty(), "{refused:?}");
     }
 }
 
-/// A static call may ask, and may not change.
+/// A static call may read but not write.
 #[test]
 fn a_static_call_reaches_through() {
     let mut place = Place::new();
     let [alice, bob, _] = place.people;
     place.deposit(1, 5);
-    // Asking a contract for its UUID is a static call: here of another proxy.
+    // A query for a contract's UUID is a static call: here of another proxy.
     let v2 = place.v2;
     let behind_v2 = deploy(&mut place.chain, alice, v2, initializeCall { owner: alice, delay: 0 }.abi_encode()).unwrap();
     assert_eq!(place.chain.view(behind_v2, Savings::ownerCall {}), alice);
     let refused = place.upgrade(0, behind_v2, []).unwrap_err();
     assert!(refused.error::<Savings::ERC1967InvalidImplementation>().is_some(), "it was asked, and it said no: {refused:?}");
     assert_eq!(place.chain.view(place.proxy, Savings::balanceOfCall { account: bob }), n(5));
-    // A proxy in front of a proxy finds itself behind itself, until the gas is used up: what no upgrade makes, a creation can.
+    // A proxy in front of a proxy calls itself until the gas is used up. No upgrade can cause this, but a creation can.
     let outer = deploy(&mut place.chain, alice, place.proxy, Vec::new()).unwrap();
     assert!(place.chain.by(bob).call(outer, Savings::versionCall {}).is_err());
 }
 
-/// The proxy lets calls back in, and its implementation says which it wants: a savings box none, a multisig coins.
+/// The proxy accepts calls back, and its implementation decides: a savings box accepts none, a multisig coins.
 #[test]
 fn who_may_call_back_is_for_the_implementation_to_say() {
     let mut place = Place::new();
@@ -322,7 +322,7 @@ fn who_may_call_back_is_for_the_implementation_to_say() {
     let attacks = place.chain.view(rogue, attacksCall {});
     assert_eq!((attacks.tried, attacks.let_in, place.chain.balance(proxy)), (n(1), n(0), n(530)));
 
-    // A multisig has a constructor, which does not run behind a proxy: what it would have stored is put there.
+    // A multisig's constructor does not run behind a proxy, so the test writes its storage.
     let multisig = place.chain.by(alice).deploy(&contract("../../multisig"), (vec![alice], n(1))).unwrap();
     let proxy = deploy(&mut place.chain, alice, multisig, Vec::new()).unwrap();
     assert!(place.chain.view(proxy, ownersCall {}).is_empty());
@@ -374,7 +374,7 @@ fn the_modules_carry_their_interfaces_and_they_are_the_ones_tried_here() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// A box behind a proxy, upgraded somewhere on the way, and one without a proxy: nobody can tell them apart.
+    /// A box behind a proxy with an upgrade and one without a proxy behave identically.
     #[test]
     fn a_proxy_is_not_seen_and_neither_is_an_upgrade(
         deeds in prop::collection::vec((0..4_u8, 0..3_usize, 0..100_u64), 1..30),

@@ -1,5 +1,5 @@
-//! What must not happen: a second version whose new field stands before the old ones, so that each of those is read from another's place. It builds, it is
-//! replaceable as it should be, and no chain refuses it: `corniche contract layout --against` does. For tests.
+//! An incompatible second version, for tests: its new field is before the old ones, so each old field is read from another's
+//! slot. It builds and is upgradeable, and no chain refuses it. `corniche contract layout --against` does.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;

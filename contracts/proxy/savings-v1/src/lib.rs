@@ -1,4 +1,4 @@
-//! A savings box: everybody puts coins in and takes them out again. It lives behind a proxy, and its owner can replace the code.
+//! A savings box: accounts deposit and withdraw coins. It runs behind a proxy, and its owner can replace the code.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -22,18 +22,18 @@ sol! {
     event Deposited(address indexed by, uint256 value);
     event Withdrawn(address indexed by, uint256 value);
 
-    /// The caller has less than that.
+    /// The caller's balance is smaller.
     error InsufficientSavings(uint256 has, uint256 needed);
     error OwnableUnauthorizedAccount(address account);
     error OwnableInvalidOwner(address owner);
 }
 
 sol_storage! {
-    /// The order and the types of these stay for ever: later versions append (`layout.json`).
+    /// Order and types of these fields never change: later versions append (`layout.json`).
     #[entrypoint]
     pub struct Savings {
         address owner;
-        /// The version that was last initialised.
+        /// The last initialised version.
         uint64 initialized;
         uint256 total;
         mapping(address => uint256) balances;
@@ -46,13 +46,13 @@ pub enum SavingsError {
     NotOwner(OwnableUnauthorizedAccount),
     BadOwner(OwnableInvalidOwner),
     Uups(UupsError),
-    /// Whoever is paid does not want it, in its own words.
+    /// The payee refused the payment. Its error is passed on.
     Payment(CallError),
 }
 
 #[public]
 impl Savings {
-    /// What a constructor would do: an implementation's constructor would run on its own storage, not on the proxy's.
+    /// Replaces a constructor, which would run on the implementation's own storage and not on the proxy's.
     pub fn initialize(&mut self, owner: Address) -> Result<(), SavingsError> {
         uups::only_proxy(self)?;
         if owner.is_zero() {
@@ -67,7 +67,7 @@ impl Savings {
     #[payable]
     pub fn deposit(&mut self) {
         let (by, value) = (self.vm().msg_sender(), self.vm().msg_value());
-        // Neither passes what coins there are.
+        // Neither exceeds the number of coins that exist.
         self.balances.insert(by, self.balances.get(by) + value);
         self.total.set(self.total.get() + value);
         self.vm().log(Deposited { by, value });
@@ -114,7 +114,7 @@ impl Savings {
         Ok(uups::proxiable_uuid(self)?)
     }
 
-    /// That there is no `upgradeTo` beside `upgradeToAndCall`, for tools that ask.
+    /// Tells tools that there is no `upgradeTo` beside `upgradeToAndCall`.
     #[selector(name = "UPGRADE_INTERFACE_VERSION")]
     pub fn upgrade_interface_version(&self) -> String {
         "5.0.0".into()

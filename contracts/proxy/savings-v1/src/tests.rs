@@ -1,4 +1,4 @@
-//! Natively, against the SDK's in-memory host. A slot says whether it is a proxy's storage.
+//! Native tests on the SDK's host in memory. A slot marks a proxy's storage.
 
 use super::*;
 use alloy_sol_types::SolCall;
@@ -16,7 +16,7 @@ fn n(value: u64) -> U256 {
     U256::from(value)
 }
 
-/// As it is behind a proxy.
+/// A box in a proxy's storage.
 fn savings() -> (TestVM, Savings) {
     let vm = TestVM::default();
     vm.set_storage(IMPLEMENTATION_SLOT.into(), HERE.into_word());
@@ -39,7 +39,7 @@ alloy_sol_types::sol! {
     function proxiableUUID() returns (bytes32);
 }
 
-/// Another contract, which says that of its slot.
+/// Mocks another contract that returns this slot.
 fn says(vm: &TestVM, contract: Address, slot: B256) {
     vm.set_code(contract, vec![1]);
     vm.mock_static_call(contract, proxiableUUIDCall {}.abi_encode(), Ok(slot.to_vec()));
@@ -104,7 +104,7 @@ fn only_the_implementation_itself_says_which_slot_it_is_for() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
-    /// As a table of who has how much: nobody gets out more than they put in, and the total is the sum.
+    /// Compares with a table of balances: no account withdraws more than it deposited, and the total is the sum.
     #[test]
     fn everybody_has_what_they_put_in(deeds in prop::collection::vec((any::<bool>(), 0..4_u8, 0..100_u64), 1..40)) {
         let (vm, mut savings) = savings();

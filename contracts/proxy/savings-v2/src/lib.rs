@@ -1,4 +1,4 @@
-//! The savings box's second version: coins stay in for a while. What the first version stored is where it was, and what is new lies behind it.
+//! The savings box's second version: deposits have a delay. Fields of the first version keep their place, and new ones follow.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -22,26 +22,26 @@ sol! {
     event Deposited(address indexed by, uint256 value);
     event Withdrawn(address indexed by, uint256 value);
 
-    /// The caller has less than that.
+    /// The caller's balance is smaller.
     error InsufficientSavings(uint256 has, uint256 needed);
-    /// What was put in last stays until then.
+    /// The last deposit is locked until this time.
     error TooEarly(uint64 until);
     error OwnableUnauthorizedAccount(address account);
     error OwnableInvalidOwner(address owner);
 }
 
 sol_storage! {
-    /// The first version's, in its order and of its types; then what is new.
+    /// The first version's fields in their order and with their types, then the new ones.
     #[entrypoint]
     pub struct Savings {
         address owner;
-        /// The version that was last initialised.
+        /// The last initialised version.
         uint64 initialized;
         uint256 total;
         mapping(address => uint256) balances;
-        /// Seconds that coins stay.
+        /// Seconds for which a deposit is locked.
         uint64 delay;
-        /// When somebody last put coins in; zero if that was in the first version.
+        /// Time of an account's last deposit; zero if it was made in the first version.
         mapping(address => uint64) deposited;
     }
 }
@@ -53,7 +53,7 @@ pub enum SavingsError {
     NotOwner(OwnableUnauthorizedAccount),
     BadOwner(OwnableInvalidOwner),
     Uups(UupsError),
-    /// Whoever is paid does not want it, in its own words.
+    /// The payee refused the payment. Its error is passed on.
     Payment(CallError),
 }
 
@@ -72,8 +72,8 @@ impl Savings {
         Ok(())
     }
 
-    /// For a proxy of the first version: what `upgradeToAndCall` calls, so that nobody uses this version without it. Only the owner, for the case
-    /// that it was forgotten there.
+    /// For a proxy of the first version. `upgradeToAndCall` calls it, so that this version is never used without it. Only the
+    /// owner may call, in case the upgrade did not.
     pub fn migrate(&mut self, delay: u64) -> Result<(), SavingsError> {
         uups::only_proxy(self)?;
         self.only_owner()?;
@@ -86,7 +86,7 @@ impl Savings {
     #[payable]
     pub fn deposit(&mut self) {
         let (by, value) = (self.vm().msg_sender(), self.vm().msg_value());
-        // Neither passes what coins there are.
+        // Neither exceeds the number of coins that exist.
         self.balances.insert(by, self.balances.get(by) + value);
         self.total.set(self.total.get() + value);
         self.deposited.insert(by, U64::from(self.vm().block_timestamp()));
@@ -142,7 +142,7 @@ impl Savings {
         Ok(uups::proxiable_uuid(self)?)
     }
 
-    /// That there is no `upgradeTo` beside `upgradeToAndCall`, for tools that ask.
+    /// Tells tools that there is no `upgradeTo` beside `upgradeToAndCall`.
     #[selector(name = "UPGRADE_INTERFACE_VERSION")]
     pub fn upgrade_interface_version(&self) -> String {
         "5.0.0".into()

@@ -1,4 +1,4 @@
-//! Natively, against the SDK's in-memory host. What is as in the first version is tested there.
+//! Native tests on the SDK's host in memory. The first version's tests cover the common behaviour.
 
 use super::*;
 use erc1967::IMPLEMENTATION_SLOT;
@@ -11,11 +11,11 @@ fn n(value: u64) -> U256 {
     U256::from(value)
 }
 
-/// As it is behind a proxy that the first version was behind.
+/// A box behind a proxy of the first version, after the upgrade.
 fn after_the_first() -> (TestVM, Savings) {
     let vm = TestVM::default();
     vm.set_storage(IMPLEMENTATION_SLOT.into(), Address::repeat_byte(0xaa).into_word());
-    // What `address owner; uint64 initialized;` left.
+    // Values of `address owner; uint64 initialized;` in the first version.
     let mut word = OWNER.into_word();
     word[11] = 1;
     vm.set_storage(n(0), word);

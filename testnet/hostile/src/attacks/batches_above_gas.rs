@@ -1,7 +1,7 @@
-//! Faulty proposers put far more declared gas into a batch than `batch_gas` allows: a full batch of transactions that declare half a
+//! Faulty proposers declare far more gas in a batch than `batch_gas` allows: a full batch of transactions that declare half a
 //! block each.
 //!
-//! Must hold: such a batch is refused or cut before it becomes thousands of blocks; honest transfers go through.
+//! Requirement: such a batch is refused or cut before it becomes thousands of blocks; honest transfers succeed.
 
 use super::{Attack, By};
 use crate::{field::Field, forge};
@@ -13,7 +13,7 @@ pub const ATTACK: Attack = Attack {
     by: By::Validators,
     engine: None,
     restart: None,
-    // One batch is a few thousand blocks already.
+    // A single batch makes a few thousand blocks.
     few: 1,
     run: |field| Box::pin(run(field)),
 };

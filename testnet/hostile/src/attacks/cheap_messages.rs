@@ -1,7 +1,7 @@
-//! Faulty validators send well-formed certificate shares of a block that was certified long ago, as fast as the network takes them. Checking
-//! one costs next to nothing, so they come faster than a node can take them in.
+//! Faulty validators send well-formed certificate shares of a block certified long ago, at the network's full rate. Checking one
+//! costs almost nothing, so they arrive faster than a node can take them in.
 //!
-//! Must hold: the other validators' votes and the users' transactions do not wait behind them.
+//! Requirement: other validators' votes and users' transactions do not wait behind them.
 
 use super::{Attack, By};
 use crate::{
@@ -12,7 +12,7 @@ use corniche_certify::Share;
 use corniche_pipeline::PeerMessage;
 use corniche_types::{B256, Bytes, Height};
 
-/// In one turn; a link's queue is full before.
+/// Per turn; more than a link's queue holds.
 const PER_TICK: usize = 4_096;
 
 pub const ATTACK: Attack = Attack {

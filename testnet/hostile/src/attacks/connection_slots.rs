@@ -1,7 +1,7 @@
-//! Strangers at 32 addresses keep more connections open with every validator than it has slots for peers that it does not know yet, and say
-//! nothing on them. Each one that ends is opened again. Meanwhile a validator restarts and has to get in.
+//! Strangers at 32 addresses open more connections to every validator than it has slots for unknown peers, and stay silent.
+//! They reopen each connection that ends. Meanwhile a validator restarts and has to connect.
 //!
-//! Must hold: the validator is back within the bar; honest users notice little.
+//! Requirement: the validator is back within the limit; honest users are hardly affected.
 
 use super::{Attack, By, FEW};
 use crate::field::Field;
@@ -13,15 +13,15 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Per victim; a node has 128 slots for connections that are being set up.
+/// Per victim. A node has 128 slots for connections during setup.
 const CONNECTIONS: usize = 200;
-/// Addresses of the strangers, 127.1.0.1 and on; the nodes are at 127.0.0.1.
+/// Addresses of the strangers, starting at 127.1.0.1; the nodes are at 127.0.0.1.
 const ADDRESSES: usize = 32;
-/// Before one that was refused is opened again.
+/// Delay before a refused connection is opened again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The slots are full by then.
+/// By this time the slots are full.
 const BEFORE_RESTART: Duration = Duration::from_secs(1);
-/// The validator starts again at once.
+/// The validator restarts at once.
 const DOWN: Duration = Duration::ZERO;
 
 pub const ATTACK: Attack = Attack {

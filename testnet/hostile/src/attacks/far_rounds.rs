@@ -1,7 +1,7 @@
-//! Faulty validators sign full blocks of rounds that are far ahead, on parents that do not exist. Each waits for its parents, and each
-//! parent is wanted from everybody.
+//! Faulty validators sign full blocks of far future rounds, with nonexistent parents. Each block waits for its parents, and the
+//! victim requests each parent from all peers.
 //!
-//! Must hold: what is kept of rounds ahead is bounded in bytes, what is asked for in number; memory does not follow the attack.
+//! Requirement: stored blocks of future rounds are bounded in bytes and requests in number; memory does not grow with the attack.
 
 use super::{Attack, By, FEW};
 use crate::{

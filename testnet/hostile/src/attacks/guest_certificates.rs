@@ -1,7 +1,7 @@
-//! Strangers send certificates that name a quorum, with a real curve point for a signature that signs something else. Each costs whoever
-//! checks it a pairing, about 1 ms. An identity is banned after five; the next one costs the attacker a handshake.
+//! Strangers send certificates that name a quorum, with a valid curve point that signs something else. Each costs the checking
+//! node a pairing, about 1 ms. An identity is banned after five; the next one costs the attacker a handshake.
 //!
-//! Must hold: honest users notice little, because the pipeline does not verify what guests send.
+//! Requirement: honest users are hardly affected, because the pipeline does not verify messages of guests.
 
 use super::{Attack, By, FEW};
 use crate::{
@@ -15,11 +15,11 @@ use corniche_pipeline::PeerMessage;
 use corniche_types::{B256, Bytes, Certificate, Height, SignerBitmap};
 use futures::future::try_join_all;
 
-/// Strangers at a time, for each victim.
+/// Concurrent strangers for each victim.
 const AT_ONCE: u64 = 4;
-/// More than it takes to be banned: what is queued before the ban is checked as well.
+/// More than the limit before a ban: messages queued before the ban are checked too.
 const PER_IDENTITY: usize = 16;
-/// Far above anything that the network reaches during a run.
+/// Far above any height of the network during a run.
 const ABOVE: u64 = 1 << 40;
 
 pub const ATTACK: Attack = Attack {
@@ -55,7 +55,7 @@ async fn flood(field: &Field, first: u64, victim: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Never the same twice, so that no cache answers for the pairing.
+/// A new certificate each time, so that no cache avoids the pairing.
 fn certificate(field: &Field, number: u64, count: usize) -> Bytes {
     let genesis = &field.victims.genesis;
     let committee = Committee::from_genesis(genesis);

@@ -1,7 +1,7 @@
-//! Faulty proposers fill every batch to its last byte with entries that are no transactions. Junk declares no gas, so nothing but bytes
-//! bounds the blocks that hold it.
+//! Faulty proposers fill every batch completely with entries that are not transactions. Such entries declare no gas, so only
+//! bytes bound the blocks that contain them.
 //!
-//! Must hold: blocks stay small enough to be executed, stored, sent and followed; honest transfers go through.
+//! Requirement: blocks stay small enough to execute, store, send and follow; honest transfers succeed.
 
 use super::{Attack, By, FEW};
 use crate::{

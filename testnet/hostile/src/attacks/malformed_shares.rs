@@ -1,6 +1,6 @@
-//! Faulty validators send certificate shares that are no shares, and shares of the next blocks that do not verify.
+//! Faulty validators send malformed certificate shares, and shares of the next blocks that do not verify.
 //!
-//! Must hold: a share costs at most one check a height, the log does not grow with each, certificates come as before.
+//! Requirement: shares cost at most one check per height, they do not flood the log, and certificates come as before.
 
 use super::{Attack, By, FEW};
 use crate::{
@@ -42,7 +42,7 @@ impl Mischief for Shares {
         self.next += 1;
         let share = match self.next % 2 {
             0 => Bytes::from(self.next.to_le_bytes().to_vec()),
-            // Heights from 1 on: some of them are always the next ones.
+            // Heights from 1 on, so that some are always the next ones.
             _ => Share { epoch: self.epoch, height: Height(self.next / 2), header_hash: B256::ZERO, signature: self.spoiled }
                 .encode(),
         };

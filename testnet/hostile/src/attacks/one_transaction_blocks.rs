@@ -1,7 +1,7 @@
-//! Faulty proposers order transactions that declare a whole block's gas each: one batch makes about nine thousand blocks of one
+//! Faulty proposers order transactions that each declare a whole block's gas: one batch makes about nine thousand blocks of one
 //! transaction, each of which is hashed, signed, certified, stored and announced.
 //!
-//! Must hold: blocks that wait for execution are bounded, memory too; honest transfers go through.
+//! Requirement: blocks waiting for execution are bounded, and so is memory; honest transfers succeed.
 
 use super::{Attack, By};
 use crate::{field::Field, forge};
@@ -13,7 +13,7 @@ pub const ATTACK: Attack = Attack {
     by: By::Validators,
     engine: None,
     restart: None,
-    // One batch is a few thousand blocks already.
+    // A single batch makes a few thousand blocks.
     few: 1,
     run: |field| Box::pin(run(field)),
 };

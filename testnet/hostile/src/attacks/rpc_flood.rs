@@ -1,6 +1,6 @@
-//! Clients post batches of requests that are dear to answer, each on a connection of its own, to every node.
+//! Clients post batches of expensive requests to every node, each on a new connection.
 //!
-//! Must hold: a node at its limits refuses, its memory is bounded, and other clients' transfers go through.
+//! Requirement: a node at its limits refuses requests, its memory is bounded, and other clients' transfers succeed.
 
 use super::{Attack, By, FEW};
 use crate::field::Field;
@@ -17,11 +17,11 @@ use tokio::{
 const CLIENTS: usize = 32;
 /// Requests in one batch.
 const BATCH: usize = 50;
-/// Longest wait for one answer.
+/// Timeout of one response.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Most bytes of an answer that are read.
+/// Maximum number of bytes of a response to read.
 const MOST_BYTES: u64 = 8 << 20;
-/// After a refusal.
+/// Delay after a refusal.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub const ATTACK: Attack = Attack {

@@ -1,6 +1,6 @@
-//! Faulty validators sign many proposals for one place: siblings of each block under Mahi-Mahi, forks of each car under Autobahn.
+//! Faulty validators sign many proposals for one position: siblings of each block (Mahi-Mahi), forks of each car (Autobahn).
 //!
-//! Must hold: siblings that nobody needs are not kept, equivocation is reported once, honest transfers go through.
+//! Requirement: unneeded siblings are not kept, equivocation is reported once, honest transfers succeed.
 
 use super::{Attack, By, FEW};
 use crate::{
@@ -17,7 +17,7 @@ use corniche_autobahn::{
 use corniche_mahi_mahi::message::Message as MahiMahiMessage;
 use corniche_types::{Bytes, TimestampMs, wire};
 
-/// Of each proposal.
+/// Per proposal.
 const SIBLINGS: u64 = 16;
 
 pub const ATTACK: Attack = Attack {
@@ -41,7 +41,7 @@ async fn run(field: &Field) -> anyhow::Result<()> {
     .await
 }
 
-/// One entry that is no transaction: enough to be proposed.
+/// One entry that is not a transaction: enough for a proposal.
 fn something() -> Option<Bytes> {
     corniche_admission::batch::encode(&[Bytes::from(vec![0xff; 256])]).ok()
 }

@@ -1,8 +1,8 @@
-//! Faulty validators stay connected and propose nothing of what users and other validators give them. One that is down has no connection
-//! and is passed over; one that is connected owns its share of the users until its turn is over. The validators of all other attacks serve
-//! users, so their rows are read beside this one.
+//! Faulty validators stay connected and propose no transactions of users and other validators. A disconnected validator is
+//! skipped; a connected one owns its share of users until its turn ends. The validators of all other attacks serve users, so
+//! this row is the baseline for theirs.
 //!
-//! Must hold: others propose what the silent ones own before users notice much.
+//! Requirement: others propose the silent validators' transactions before users are much affected.
 
 use super::{Attack, By, FEW};
 use crate::{
@@ -36,7 +36,7 @@ impl Mischief for Silence {
         false
     }
 
-    /// A sign of life now and then, which is also what the budget counts.
+    /// An occasional sign of life, which also counts in the budget.
     fn extra(&mut self) -> Option<Bytes> {
         self.ticks += 1;
         self.ticks.is_multiple_of(16).then(|| PeerMessage::Transactions(Vec::new()).encode())

@@ -1,7 +1,7 @@
-//! Strangers pass the newest certificates on to a validator that has fallen behind, so that it believes they have the blocks, and never
-//! answer when it asks for them.
+//! Strangers forward the newest certificates to a validator that lags, so that it assumes that they have the blocks. They never
+//! respond to its requests.
 //!
-//! Must hold: the validator asks others soon enough to be back within the bar.
+//! Requirement: the validator requests from others soon enough to be back within the limit.
 
 use super::{Attack, By, FEW};
 use crate::{field::Field, stranger::Stranger};
@@ -13,9 +13,9 @@ use std::{collections::VecDeque, time::Duration};
 use tokio::time::timeout;
 
 const STRANGERS: u64 = 32;
-/// How long the validator is away: it lags when it comes back.
+/// Downtime of the validator, so that it lags after its return.
 const AWAY: Duration = Duration::from_secs(3);
-/// Questions of the victim that one stranger keeps open.
+/// Requests of the victim that one stranger keeps open.
 const KEPT: usize = 64;
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -55,7 +55,7 @@ async fn lie(field: &Field, number: u64, victim: usize, source: usize) -> anyhow
             Ok(Some(Event::PeerUp(peer))) if peer.id == to => {
                 newest.iter().for_each(|bytes| _ = stranger.network.send(to, Channel::Votes, bytes.clone()));
             }
-            // Kept open: dropped, it would be a refusal, and the victim would ask the next one at once.
+            // Kept open. Dropping it would refuse the request, and the victim would ask the next peer at once.
             Ok(Some(Event::Request { reply, .. })) => {
                 questions.push_back(reply);
                 if questions.len() > KEPT {

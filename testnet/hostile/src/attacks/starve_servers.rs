@@ -1,6 +1,6 @@
-//! Strangers ask every validator for all blocks from the first on, as many times at once as it answers, and throw the answers away.
+//! Strangers request all blocks from the first on from every validator, with the maximum concurrency, and discard the responses.
 //!
-//! Must hold: answers are metered in bytes and bounded in number at a time, so memory is bounded and honest users notice little.
+//! Requirement: responses are metered in bytes and limited in concurrency: bounded memory, little effect on honest users.
 
 use super::{Attack, By, FEW};
 use crate::{
@@ -13,11 +13,11 @@ use futures::future::{join_all, try_join_all};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Per victim, of its 64 slots for guests.
+/// Per victim, of its 64 guest slots.
 const STRANGERS: u64 = 16;
-/// Questions of one stranger under way; a node refuses more.
+/// Concurrent requests of one stranger; a node refuses more.
 const AT_ONCE: usize = 8;
-/// After a refusal.
+/// Delay after a refusal.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub const ATTACK: Attack = Attack {

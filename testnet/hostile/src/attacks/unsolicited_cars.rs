@@ -1,7 +1,7 @@
-//! Faulty validators send answers that nobody asked for: chains of ten thousand cars of their own lane, each with a valid signature.
-//! Checking one message takes about half a second; making it is done once.
+//! Faulty validators send unsolicited responses: chains of ten thousand cars of their own lane, each with a valid signature.
+//! Checking one message takes about half a second; creating it is done once.
 //!
-//! Must hold: what nobody asked for is dropped before it is verified, or its sender waits for its turn.
+//! Requirement: unsolicited responses are dropped before verification, or their sender waits for its turn.
 
 use super::{Attack, By};
 use crate::{
@@ -39,7 +39,7 @@ impl Mischief for Cars {
     }
 }
 
-/// The message, encoded: a lane that exists nowhere else.
+/// The encoded message: a lane that no other validator has.
 fn chain(seat: &Seat) -> anyhow::Result<Bytes> {
     let context = Context::new(&seat.committee);
     let signer = seat.keys.autobahn(&seat.committee, false)?;

@@ -1,6 +1,6 @@
-//! Faulty validators send answers that nobody asked for: as many signed blocks as one answer may hold, never the same twice.
+//! Faulty validators send unsolicited responses: as many signed blocks as one response may hold, always different ones.
 //!
-//! Must hold: what nobody asked for is dropped before it is verified, or its sender waits for its turn; nothing of it is kept.
+//! Requirement: unsolicited responses are dropped before verification, or their sender waits for its turn; none of it is kept.
 
 use super::{Attack, By, FEW};
 use crate::{
@@ -34,7 +34,7 @@ async fn run(field: &Field) -> anyhow::Result<()> {
 
 struct Answers {
     forge: Forge,
-    /// In one answer.
+    /// Per response.
     blocks: u64,
     next: u64,
 }

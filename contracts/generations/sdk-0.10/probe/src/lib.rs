@@ -1,4 +1,4 @@
-//! What the SDK of this generation offers without a library: storage of all kinds, calls, creations, transient storage, events, errors.
+//! Features of the SDK without a library: storage of all kinds, calls, creations, transient storage, events, errors.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
@@ -21,7 +21,7 @@ pub enum ProbeError {
     CalleeFailed(CalleeFailed),
 }
 
-// What hosts offer and the SDK does not declare.
+// Host functions that the SDK does not declare.
 #[link(wasm_import_module = "vm_hooks")]
 extern "C" {
     fn transient_load_bytes32(key: *const u8, destination: *mut u8);
@@ -119,7 +119,7 @@ impl Probe {
         value
     }
 
-    // ---- others ----
+    // ---- calls and creations ----
 
     #[payable]
     pub fn call_other(&mut self, to: Address, data: Bytes) -> Result<Bytes, ProbeError> {
@@ -152,7 +152,7 @@ impl Probe {
         created(unsafe { RawDeploy::new().salt(salt).deploy(self.vm(), &code, value) })
     }
 
-    // ---- what is told ----
+    // ---- events and errors ----
 
     pub fn tell(&mut self, text: String) {
         let who = self.vm().msg_sender();
@@ -172,16 +172,16 @@ impl Probe {
         panic!("at the disco")
     }
 
-    // ---- where it runs ----
+    // ---- environment ----
 
-    /// Chain, height, time, sender, origin, itself.
+    /// Chain id, height, time, sender, origin, own address.
     pub fn place(&self) -> (U256, U256, U256, Address, Address, Address) {
         let vm = self.vm();
         let numbers = [vm.chain_id(), vm.block_number(), vm.block_timestamp()].map(U256::from);
         (numbers[0], numbers[1], numbers[2], vm.msg_sender(), vm.tx_origin(), vm.contract_address())
     }
 
-    /// Balance, bytes of code, its hash.
+    /// Balance, size of the code, code hash.
     pub fn account(&self, of: Address) -> (U256, U256, B256) {
         let vm = self.vm();
         (vm.balance(of), U256::from(vm.code_size(of)), vm.code_hash(of))

@@ -1,4 +1,4 @@
-//! OpenZeppelin's ERC-1155 with burning, in batches too. Anybody mints.
+//! OpenZeppelin's ERC-1155 with burning, also in batches. Any account mints.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! OpenZeppelin's ERC-721 with burning, minted by whoever has the minter's role.
+//! OpenZeppelin's ERC-721 with burning. Accounts with the minter role mint.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! OpenZeppelin's receivers: an account of code that may be sent ERC-721 and ERC-1155 tokens.
+//! OpenZeppelin's receivers: a contract that accepts ERC-721 and ERC-1155 tokens.
 #![cfg_attr(not(any(test, feature = "export-abi")), no_main)]
 
 extern crate alloc;
