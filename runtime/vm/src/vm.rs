@@ -59,6 +59,15 @@ impl Vm {
         self.for_calls.compile_ahead(schedule(gas_version)?, code_hash, stored_code)
     }
 
+    /// Returns memory of native stacks to the system: that of this thread's stack, and of those that threads share. The next runs pay
+    /// a page fault for each page that they touch again, about 2 µs, so a node calls it every hour at most.
+    pub fn release_stacks(&self) {
+        self.for_calls.release_stacks();
+        if let Some(Some(engine)) = self.with_places.get() {
+            engine.release_stacks();
+        }
+    }
+
     /// For work beside blocks. `Err`: busy.
     pub(crate) fn call_permit(&self) -> Result<Box<dyn Send>, End> {
         self.machine.call_permit().ok_or_else(|| End::Fault(Fault("too many calls at once; try again".into())))

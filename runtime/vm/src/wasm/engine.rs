@@ -14,7 +14,7 @@ use super::instance::{Counters, Instance};
 use super::instrument::{self, InstrumentError};
 use super::places::RawPlaces;
 use super::shelf::Shelf;
-use super::stack::{Deep, NativeStack};
+use super::stack::{Deep, NativeStack, release_usual};
 use super::starts::{self, Starts};
 use super::supposed::Supposed;
 use super::validate::{self, Rules, ValidationError};
@@ -134,6 +134,12 @@ pub enum CompileError {
     /// Never the contract's fault.
     #[error("internal fault: {0}")]
     Fault(String),
+    /// The system refuses what every engine needs. Returned by [`WasmEngine::new`] only.
+    #[error(
+        "start the virtual machine: {0}; if memory is refused, run without RLIMIT_AS (ulimit -v) and RLIMIT_DATA (ulimit -d), \
+         and set vm.overcommit_memory to 0 or 1"
+    )]
+    Start(String),
 }
 
 impl From<InstrumentError> for CompileError {
@@ -189,12 +195,11 @@ impl WasmEngine {
         let running = transactions.saturating_mul(MAX_CALL_DEPTH + 1);
         let engine = wasmtime_config(backend, running.saturating_add(waiting), config.places)
             .and_then(|config| Engine::new(&config))
-            .map_err(fault)?;
+            .map_err(|error| CompileError::Start(format!("{error:#}")))?;
         let spoken = Arc::default();
         let linker = hostcalls::linker(&engine, &spoken).map_err(fault)?;
         let kept = |purpose, threads: u32, share| {
-            let deep_stack =
-                Deep::reserve().map_err(|error| CompileError::Fault(format!("cannot reserve a stack: {error}")))?;
+            let deep_stack = Deep::reserve().map_err(|error| CompileError::Start(format!("reserve a native stack: {error}")))?;
             Ok::<_, CompileError>(Kept {
                 recent: Recent::new(config.recent_bytes / share),
                 shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
@@ -471,6 +476,13 @@ impl WasmEngine {
                 Err(exit) => exit,
             }
         })
+    }
+
+    /// Returns the pages of native stacks to the system: this thread's, and those that threads share. Skips stacks in use.
+    pub fn release_stacks(&self) {
+        release_usual();
+        self.inner.blocks.deep_stack.release();
+        self.inner.calls.deep_stack.release();
     }
 
     pub fn has_spoken(&self) -> bool {
