@@ -19,7 +19,8 @@
 //! - What users give a validator it passes on to the one that owns their sender, and proposes itself only when its turn has
 //!   come (decision 0013).
 //! - A full node is the same pipeline without an engine: it only follows. A validator that has fallen behind follows until it
-//!   has caught up, then builds its engine anew at the resume point that the last block covers.
+//!   has caught up, then builds its engine anew at the resume point that the last block covers. One that may not vote yet
+//!   ([`Setup::may_vote`]) begins in that way.
 //! - A validator also follows blocks that f + 1 others signed, where nobody certifies without it. They count as certified only when a
 //!   quorum signed them, like any other (decision 0019).
 

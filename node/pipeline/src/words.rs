@@ -65,6 +65,8 @@ pub enum Input {
     Appended(Height),
     /// The answer to [`Output::ReadSafetyLog`].
     SafetyLog(Vec<(Ticket, Bytes)>),
+    /// This validator may order and vote from now on; see [`Setup::may_vote`].
+    MayVote,
     Deadline,
 }
 
@@ -166,6 +168,8 @@ pub struct Setup {
     /// The committee's keys for certificates, and ours; without one of our own this is a full node.
     pub certificate_keys: CertificateKeys,
     pub engine_factory: Option<EngineFactory>,
+    /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].
+    pub may_vote: bool,
     /// Records of the safety log.
     pub records: Vec<(Ticket, Bytes)>,
     pub state: State,

@@ -53,6 +53,11 @@ impl Vm {
         self.for_calls.suppose(schedule(gas_version)?, code, gas)
     }
 
+    /// Returns true if the artefact of this code is stored, so that [`Self::compile_ahead`] has nothing to do.
+    pub fn is_compiled(&self, gas_version: u8, code_hash: &B256) -> bool {
+        schedule(gas_version).is_ok_and(|schedule| self.for_calls.is_compiled(schedule, code_hash))
+    }
+
     /// Compiles an account's code unless its artefact is stored. Returns true if it compiled. A node calls it for all code of the state
     /// before it votes, so that no block waits for the compiler.
     pub fn compile_ahead(&self, gas_version: u8, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {

@@ -351,6 +351,12 @@ impl WasmEngine {
         }
     }
 
+    /// Returns true if an artefact and a start are on record.
+    pub(crate) fn is_compiled(&self, schedule: &Schedule, code_hash: &B256) -> bool {
+        let (artefacts, id) = (&self.inner.artefacts, code_id(schedule.version, code_hash));
+        artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&starts::record_key(code_hash))
+    }
+
     /// Compiles an account's code unless its artefact is stored, so that no run of it has to. Returns true if it compiled. For a node
     /// that starts: after an update or on another processor there are no artefacts.
     pub(crate) fn compile_ahead(
@@ -359,11 +365,11 @@ impl WasmEngine {
         code_hash: &B256,
         stored_code: &[u8],
     ) -> Result<bool, CompileError> {
-        let artefacts = &self.inner.artefacts;
-        let id = code_id(schedule.version, code_hash);
-        if artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&starts::record_key(code_hash)) {
+        if self.is_compiled(schedule, code_hash) {
             return Ok(false);
         }
+        let artefacts = &self.inner.artefacts;
+        let id = code_id(schedule.version, code_hash);
         let built = self.build(schedule, &id, &unpack(stored_code)?, u64::MAX)?;
         match built.artefact {
             Some(_) => self.store(schedule, &built),
