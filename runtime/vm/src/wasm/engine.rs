@@ -6,7 +6,7 @@
 
 use super::backend::{Backend, wasmtime_config};
 use super::cache::{ModuleCache, Recent, seal, unseal};
-use super::contract::{CompiledContract, Facts, Start, Started, code_id};
+use super::contract::{CodeId, CompiledContract, Facts, Start, Started};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::{self, Frame, Stop};
@@ -199,7 +199,8 @@ impl WasmEngine {
         let spoken = Arc::default();
         let linker = hostcalls::linker(&engine, &spoken).map_err(fault)?;
         let kept = |purpose, threads: u32, share| {
-            let deep_stack = Deep::reserve().map_err(|error| CompileError::Start(format!("reserve a native stack: {error}")))?;
+            let deep_stack =
+                Deep::reserve().map_err(|error| CompileError::Start(format!("reserve a native stack: {error}")))?;
             Ok::<_, CompileError>(Kept {
                 recent: Recent::new(config.recent_bytes / share),
                 shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
@@ -261,7 +262,7 @@ impl WasmEngine {
         code_hash: &B256,
         stored_code: &dyn Fn() -> Option<Bytes>,
     ) -> Result<CompiledContract, CompileError> {
-        let id = code_id(schedule.version, code_hash);
+        let id = CodeId::new(schedule.version, code_hash);
         if let Some(contract) = self.recent(&id) {
             return Ok(contract);
         }
@@ -276,7 +277,7 @@ impl WasmEngine {
     }
 
     /// A contract in memory, of either kind: one that calls made ready serves blocks too, and the other way round.
-    pub(super) fn recent(&self, id: &B256) -> Option<CompiledContract> {
+    pub(super) fn recent(&self, id: &CodeId) -> Option<CompiledContract> {
         if let Some(contract) = self.supposed.get(id) {
             return Some(contract.clone());
         }
@@ -316,7 +317,7 @@ impl WasmEngine {
         wasm: &[u8],
         gas: u64,
     ) -> Result<CompiledContract, CompileError> {
-        let id = code_id(schedule.version, code_hash);
+        let id = CodeId::new(schedule.version, code_hash);
         if let Some(contract) = self.recent(&id) {
             affordable(contract.compile_gas(), gas)?;
             return Ok(contract);
@@ -330,7 +331,7 @@ impl WasmEngine {
     }
 
     /// Makes a module ready, from its artefact where there is one, and keeps nothing.
-    pub(super) fn build(&self, schedule: &'static Schedule, id: &B256, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
+    pub(super) fn build(&self, schedule: &'static Schedule, id: &CodeId, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
         let checked = validate::check_under(schedule, self.inner.rules, wasm)?;
         affordable(checked.compile_gas(), gas)?;
         if let Some((module, facts)) = self.artefact(&self.key(schedule, id)) {
@@ -353,7 +354,7 @@ impl WasmEngine {
 
     /// Returns true if an artefact and a start are on record.
     pub(crate) fn is_compiled(&self, schedule: &Schedule, code_hash: &B256) -> bool {
-        let (artefacts, id) = (&self.inner.artefacts, code_id(schedule.version, code_hash));
+        let (artefacts, id) = (&self.inner.artefacts, CodeId::new(schedule.version, code_hash));
         artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&starts::record_key(code_hash))
     }
 
@@ -369,7 +370,7 @@ impl WasmEngine {
             return Ok(false);
         }
         let artefacts = &self.inner.artefacts;
-        let id = code_id(schedule.version, code_hash);
+        let id = CodeId::new(schedule.version, code_hash);
         let built = self.build(schedule, &id, &unpack(stored_code)?, u64::MAX)?;
         match built.artefact {
             Some(_) => self.store(schedule, &built),
@@ -379,7 +380,8 @@ impl WasmEngine {
     }
 
     /// What the start of an account's code costs. Never loads or compiles the code: nobody has paid for that yet.
-    fn start(&self, id: &B256, code_hash: &B256, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<Start, CompileError> {
+    fn start(&self, id: &CodeId, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<Start, CompileError> {
+        let code_hash = &id.hash;
         if let Some(start) = self.inner.starts.get(code_hash) {
             return Ok(start);
         }
@@ -402,9 +404,9 @@ impl WasmEngine {
     }
 
     /// Of the artefact of this code.
-    fn key(&self, schedule: &Schedule, id: &B256) -> B256 {
+    fn key(&self, schedule: &Schedule, id: &CodeId) -> B256 {
         let environment = self.inner.environments.get(&schedule.version).copied().unwrap_or_default();
-        keccak256([environment.as_slice(), id.as_slice()].concat())
+        keccak256([environment.as_slice(), id.hash.as_slice()].concat())
     }
 
     /// What was compiled on another day, when it is intact.
@@ -417,7 +419,7 @@ impl WasmEngine {
     fn link(
         &self,
         schedule: &'static Schedule,
-        id: &B256,
+        id: &CodeId,
         module: &Module,
         facts: Facts,
     ) -> Result<CompiledContract, CompileError> {
@@ -471,11 +473,11 @@ impl WasmEngine {
         }
         // Code is checked before it is stored, so a failure is no one's fault but ours.
         let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
-        let id = &code_id(schedule.version, code_hash);
+        let id = &CodeId::new(schedule.version, code_hash);
         let ready = || self.ready(schedule, code_hash, stored_code).map_err(broken);
         self.on_enough_stack(|| {
             // The frame pays first; only then its code is loaded, or compiled where no artefact is.
-            let start = self.start(id, code_hash, stored_code).map_err(broken);
+            let start = self.start(id, stored_code).map_err(broken);
             let started = start.and_then(|start| start.pay(schedule, &entry, readiness));
             match started.and_then(|started| Ok((self.instance(id, ready)?, started))) {
                 Ok((instance, started)) => self.run_in(instance, host, entry.input.clone(), started),
@@ -516,12 +518,12 @@ impl WasmEngine {
     }
 
     #[cfg(test)]
-    pub(super) fn is_recent(&self, code_hash: &B256) -> bool {
-        self.kept().recent.peek(code_hash).is_some()
+    pub(super) fn is_recent(&self, id: &CodeId) -> bool {
+        self.kept().recent.peek(id).is_some()
     }
 
     /// One that waited, or a fresh one. `Err`: there is none to be had, which is never the contract's fault.
-    fn instance(&self, id: &B256, contract: impl FnOnce() -> Result<CompiledContract, Exit>) -> Result<Box<Instance>, Exit> {
+    fn instance(&self, id: &CodeId, contract: impl FnOnce() -> Result<CompiledContract, Exit>) -> Result<Box<Instance>, Exit> {
         let shelf = &self.kept().shelf;
         if let Some(instance) = shelf.take(id) {
             return Ok(instance);

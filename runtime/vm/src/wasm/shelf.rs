@@ -7,11 +7,10 @@
 //!
 //! An instance that grew is not kept, and a frame within another of the same code needs one more: both are made anew.
 
-use super::contract::CompiledContract;
+use super::contract::{CodeId, CompiledContract};
 use super::engine::Purpose;
 use super::instance::Instance;
 use crate::warm_code::WARM_CODES;
-use alloy_primitives::B256;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,12 +69,12 @@ impl Shelf {
     }
 
     /// An instance of this contract, as new, from this thread's board.
-    pub fn take(&self, id: &B256) -> Option<Box<Instance>> {
+    pub fn take(&self, id: &CodeId) -> Option<Box<Instance>> {
         self.board().start(id)
     }
 
     /// The contract, if this thread's board has it.
-    pub fn contract(&self, id: &B256) -> Option<CompiledContract> {
+    pub fn contract(&self, id: &CodeId) -> Option<CompiledContract> {
         let row = self.board();
         row.codes.iter().find(|code| code.contract.id() == id).map(|code| code.contract.clone())
     }
@@ -131,12 +130,12 @@ impl Shelf {
 }
 
 impl Row {
-    fn position(&self, id: &B256) -> Option<usize> {
+    fn position(&self, id: &CodeId) -> Option<usize> {
         self.codes.iter().rposition(|code| code.contract.id() == id)
     }
 
     /// The contract's start is the newest; answers an instance if one waits.
-    fn start(&mut self, id: &B256) -> Option<Box<Instance>> {
+    fn start(&mut self, id: &CodeId) -> Option<Box<Instance>> {
         let at = self.position(id)?;
         self.codes[at..].rotate_left(1);
         let code = self.codes.last_mut()?;
