@@ -22,6 +22,7 @@
 //!   itself only at its turn (decision 0013).
 //! - A full node is the same pipeline without an engine: it only follows. A validator that has fallen behind
 //!   follows until it has caught up. Then it builds its engine anew at the resume point of the last block.
+//!   A validator that may not vote yet ([`Setup::may_vote`]) begins the same way.
 //! - A validator also follows blocks that f + 1 others signed, if without it there is no quorum. They count
 //!   as certified only when a quorum has signed them, like all others (decision 0019).
 

@@ -38,6 +38,8 @@ pub struct Pipeline {
     own: Option<ValidatorIndex>,
     engine_factory: Option<EngineFactory>,
     engine: Option<Box<dyn Engine>>,
+    /// `false`: no engine is built yet.
+    may_vote: bool,
     builder: BlockBuilder,
     pool: Pool,
     certifier: Certifier,
@@ -127,7 +129,8 @@ impl Pipeline {
             certifier.executed(height, hash);
         }
         let head_height = setup.head.as_ref().map_or(Height(0), Block::height);
-        let engine = setup.engine_factory.as_ref().map(|build| build(setup.records, setup.resume.clone(), setup.now));
+        let engine_factory = setup.engine_factory.as_ref().filter(|_| setup.may_vote);
+        let engine = engine_factory.map(|build| build(setup.records, setup.resume.clone(), setup.now));
         let head_ordering = setup.head.as_ref().map(|block| &block.ordering);
         let newest = head_ordering.map_or(setup.genesis.timestamp_ms, |head| head.time);
         let dev = setup.dev.map(|start| Dev::new(newest, setup.now, start));
@@ -139,6 +142,7 @@ impl Pipeline {
             mode: if engine.is_some() { Mode::Ordering } else { Mode::Following },
             engine_factory: setup.engine_factory,
             engine,
+            may_vote: setup.may_vote,
             pool: Pool::new(setup.pool),
             certifier,
             certificates,
@@ -203,6 +207,7 @@ impl Pipeline {
             Input::Executed(executed) => self.executed(*executed),
             Input::Appended(height) => self.appended(now, height),
             Input::SafetyLog(records) => self.rejoin(now, records),
+            Input::MayVote => self.may_vote = true,
             Input::Deadline => self.engine_deadline(now),
         }
         self.settle(now);

@@ -66,6 +66,8 @@ pub enum Input {
     Appended(Height),
     /// Result of [`Output::ReadSafetyLog`].
     SafetyLog(Vec<(Ticket, Bytes)>),
+    /// This validator may order and vote from now on; see [`Setup::may_vote`].
+    MayVote,
     Deadline,
 }
 
@@ -167,6 +169,8 @@ pub struct Setup {
     /// Committee's keys for certificates, and our own key. Without an own key this is a full node.
     pub certificate_keys: CertificateKeys,
     pub engine_factory: Option<EngineFactory>,
+    /// `false`: a validator follows certified blocks, without an engine, until [`Input::MayVote`].
+    pub may_vote: bool,
     /// Records of the safety log.
     pub records: Vec<(Ticket, Bytes)>,
     pub state: State,

@@ -51,6 +51,23 @@ fn a_late_follower_gets_everything() {
     assert_eq!(late.hashes(), validator.hashes());
 }
 
+/// Otherwise blocks would wait for its compiler as soon as its vote is needed.
+#[test]
+fn a_validator_without_compiled_code_follows_and_votes_later() {
+    let (mut validator, _) = pair();
+    (0..3).for_each(|nonce| validator.submit(transfer(nonce)));
+    let mut compiling = Node::compiling(3, &genesis(1), 0);
+    validator.connect(&compiling, None);
+    compiling.connect(&validator, Some(0));
+    exchange(&mut validator, &mut compiling);
+    assert_eq!(compiling.hashes(), validator.hashes());
+    compiling.submit(transfer(3));
+    assert_eq!((compiling.disk.blocks.len(), &compiling.traces[..]), (3, &[][..]), "it has no engine");
+    compiling.handle(Input::MayVote);
+    assert_eq!(compiling.traces, ["rejoined"]);
+    assert_eq!(compiling.disk.blocks.len(), 4);
+}
+
 /// Full node that knows of `blocks` blocks from many guests that never answer and from one validator.
 fn among_silent_guests(blocks: u64) -> (Node, Node) {
     let mut validator = Node::new(200, &genesis(1), Some(0));

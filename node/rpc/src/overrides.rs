@@ -82,7 +82,7 @@ impl Overridden {
             CompileError::OutOfGas { needed } => Reason::OutOfGas.with(format!(
                 "checking and compiling the code supposed at {address} takes {needed} gas, {gas} are left of this node's cap"
             )),
-            CompileError::Fault(fault) => {
+            CompileError::Fault(fault) | CompileError::Start(fault) => {
                 tracing::error!(%fault, "supposed code could not be made ready");
                 RpcError::internal("internal error")
             }

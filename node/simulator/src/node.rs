@@ -200,6 +200,7 @@ impl NodeProcess {
             genesis: network.genesis.clone(),
             certificate_keys,
             engine_factory: Some(factory),
+            may_vote: true,
             records: disk.records(),
             state,
             head_hash: header_hash(header),

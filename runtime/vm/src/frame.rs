@@ -16,7 +16,7 @@ use crate::{
     precompile, price, stylus,
     trace::{Ending, FrameKind, Trace, TraceFrame},
     warm_code::WarmCode,
-    wasm::{Entry, code_id, places::RawPlaces},
+    wasm::{CodeId, Entry, places::RawPlaces},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_types::{Log, certified};
@@ -142,8 +142,8 @@ impl<'a> World<'a> {
             block: self.block.clone(),
         };
         let (machine, running) = (self.machine, self.warm_code.running());
-        let code = code_id(account.gas_version, &account.code_hash);
-        let mut frame = Frame { world: self, context, code_hash: account.code_hash, code };
+        let code = CodeId::new(account.gas_version, &account.code_hash);
+        let mut frame = Frame { world: self, context, code };
         let entry = Entry { input: message.input, gas: message.gas, limits: message.limits };
         let exit = machine.run(&account, &stored, &mut frame, entry);
         self.warm_code.close(running);
@@ -175,10 +175,8 @@ fn fault(what: &str, address: &Address) -> Ended {
 pub(crate) struct Frame<'w, 'a> {
     pub world: &'w mut World<'a>,
     pub context: FrameContext,
-    /// Of the code it runs.
-    pub code_hash: B256,
-    /// [`code_id`] of it.
-    pub code: B256,
+    /// The code that it runs.
+    pub code: CodeId,
 }
 
 impl Frame<'_, '_> {
@@ -312,7 +310,7 @@ impl Host for Frame<'_, '_> {
     fn failed_at(&mut self, places: RawPlaces) {
         let World { journal, trace, .. } = &mut *self.world;
         if let Some(trace) = trace
-            && let Some(code) = journal.code(&self.code_hash)
+            && let Some(code) = journal.code(&self.code.hash)
         {
             trace.failed_at(places.in_code(&code));
         }

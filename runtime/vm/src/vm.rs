@@ -54,13 +54,27 @@ impl Vm {
         self.for_calls.suppose(schedule(gas_version)?, code, gas)
     }
 
-    /// Compiles an account's code unless its artefact is stored. Returns true if it compiled. A node calls it for all code of the state
-    /// before it votes, so that no block waits for the compiler.
+    /// Returns true if the artefact of this code is stored, so that [`Self::compile_ahead`] has nothing to do.
+    pub fn is_compiled(&self, gas_version: u8, code_hash: &B256) -> bool {
+        schedule(gas_version).is_ok_and(|schedule| self.for_calls.is_compiled(schedule, code_hash))
+    }
+
+    /// Compiles an account's code unless its artefact is stored. Returns true if it compiled. A node calls it for all
+    /// code of the state before it votes, so that no block waits for the compiler.
     pub fn compile_ahead(&self, gas_version: u8, code_hash: &B256, stored_code: &[u8]) -> Result<bool, CompileError> {
         self.for_calls.compile_ahead(schedule(gas_version)?, code_hash, stored_code)
     }
 
-    /// For work beside blocks. `Err`: busy.
+    /// Returns memory of native stacks to the system: that of this thread's stack, and of those that threads share. The next runs pay
+    /// a page fault for each page that they touch again, about 2 µs, so a node calls it every hour at most.
+    pub fn release_stacks(&self) {
+        self.for_calls.release_stacks();
+        if let Some(Some(engine)) = self.with_places.get() {
+            engine.release_stacks();
+        }
+    }
+
+    /// Returns a permit for work outside of blocks, or an error if too much of it is running.
     pub(crate) fn call_permit(&self) -> Result<Box<dyn Send>, End> {
         self.machine.call_permit().ok_or_else(|| End::Fault(Fault("too many calls at once; try again".into())))
     }

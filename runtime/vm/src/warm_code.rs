@@ -8,22 +8,22 @@
 //! instance.
 
 use crate::host::Readiness;
-use alloy_primitives::B256;
+use crate::wasm::CodeId;
 
 pub(crate) const WARM_CODES: usize = 32;
 pub(crate) const WARM_DEPTH: u32 = 32;
 
 #[derive(Default)]
 pub(crate) struct WarmCode {
-    /// By their last start, the newest last.
-    ran: Vec<B256>,
-    /// Of open frames, the outermost first.
-    runs: Vec<B256>,
+    /// Sorted by last start, newest last.
+    ran: Vec<CodeId>,
+    /// Codes of the open frames, outermost first.
+    runs: Vec<CodeId>,
 }
 
 impl WarmCode {
-    /// What a start at this depth, 0 for the outermost frame, finds.
-    pub fn readiness(&self, code: &B256, depth: u32) -> Readiness {
+    /// Returns the state of a code for a start at this depth; 0 is the outermost frame.
+    pub fn readiness(&self, code: &CodeId, depth: u32) -> Readiness {
         if depth >= WARM_DEPTH || !self.ran.contains(code) {
             Readiness::Cold
         } else if self.runs.contains(code) {
@@ -33,8 +33,8 @@ impl WarmCode {
         }
     }
 
-    /// A frame of it starts.
-    pub fn starts(&mut self, code: B256) {
+    /// Records the start of a frame with this code.
+    pub fn starts(&mut self, code: CodeId) {
         self.runs.push(code);
         match self.ran.iter().position(|known| *known == code) {
             Some(at) => self.ran[at..].rotate_left(1),
@@ -61,10 +61,15 @@ impl WarmCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::{B256, U256};
+
+    fn id(number: usize) -> CodeId {
+        CodeId::new(1, &B256::from(U256::from(number)))
+    }
 
     #[test]
     fn the_last_codes_are_warm_and_no_others() {
-        let (mut warm, code) = (WarmCode::default(), |at: usize| B256::from(alloy_primitives::U256::from(at)));
+        let (mut warm, code) = (WarmCode::default(), id);
         let run = |warm: &mut WarmCode, at| {
             warm.starts(code(at));
             warm.close(0);
@@ -82,7 +87,7 @@ mod tests {
 
     #[test]
     fn code_that_runs_further_out_needs_another_instance() {
-        let (mut warm, [one, other]) = (WarmCode::default(), [1, 2].map(B256::with_last_byte));
+        let (mut warm, [one, other]) = (WarmCode::default(), [1, 2].map(id));
         warm.starts(one);
         assert_eq!(warm.readiness(&one, 1), Readiness::Nested);
         assert_eq!(warm.readiness(&other, 1), Readiness::Cold);

@@ -26,7 +26,8 @@ pub struct Genesis {
     pub timestamp_ms: TimestampMs,
     /// Minimum time between two blocks in ms; 0 closes a block at each non-empty commit.
     pub block_ms: u64,
-    /// Gas that the declared limits of one block's transactions may sum up to.
+    /// Maximum sum of the gas limits of one block's transactions: at least 1,000,000, and at most
+    /// [`max_block_gas_limit`](ProtocolRules::max_block_gas_limit).
     pub block_gas_limit: u64,
     /// Maximum bytes of one proposer's batch.
     pub batch_bytes: u32,
@@ -135,9 +136,9 @@ impl Genesis {
     fn check(&self) -> Result<(), GenesisError> {
         let refuse = |field, problem: String| Err(GenesisError::Field { field, problem });
         let known = ProtocolRules::LATEST.version;
-        if ProtocolRules::of(self.protocol_version).is_none() {
+        let Some(first) = ProtocolRules::of(self.protocol_version) else {
             return refuse("protocol_version", format!("is {}, this build knows 1 to {known}", self.protocol_version));
-        }
+        };
         let mut before = Upgrade { height: 1, protocol_version: self.protocol_version };
         for upgrade in &self.upgrades {
             if upgrade.height <= before.height || upgrade.protocol_version <= before.protocol_version {
@@ -160,6 +161,16 @@ impl Genesis {
         }
         if self.block_gas_limit < 1_000_000 {
             return refuse("block_gas_limit", format!("is {}, below 1000000", self.block_gas_limit));
+        }
+        let highest = first.max_block_gas_limit;
+        if self.block_gas_limit > highest {
+            let (limit, seconds) = (self.block_gas_limit, self.block_gas_limit / 1_000_000_000 * 16);
+            return refuse(
+                "block_gas_limit",
+                format!(
+                    "is {limit}, above {highest}: contracts take up to 16 ns a gas, so a block could take {seconds} s; lower it"
+                ),
+            );
         }
         if self.batch_gas > self.block_gas_limit {
             return refuse("batch_gas", format!("is {}, above block_gas_limit", self.batch_gas));

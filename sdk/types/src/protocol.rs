@@ -26,6 +26,9 @@ pub struct ProtocolRules {
     /// True if [`Genesis::committee_hash`](crate::Genesis::committee_hash) covers the whole genesis. Only the version
     /// of block 1 matters, because the committee hash is part of everything that was signed before an upgrade.
     pub committee_covers_genesis: bool,
+    /// Highest [`block_gas_limit`](crate::Genesis::block_gas_limit) that a genesis may have. Only the version of block 1 counts, because
+    /// an upgrade does not change the limit. A gas takes up to 16 ns, so the bound keeps every block within about 16 s.
+    pub max_block_gas_limit: u64,
 }
 
 impl ProtocolRules {
@@ -37,6 +40,7 @@ impl ProtocolRules {
         gas_per_ordered_byte: 0,
         drops_excess: false,
         committee_covers_genesis: false,
+        max_block_gas_limit: u64::MAX,
     };
     /// Counts compiled stack frames, has prices for older processors, bounds blocks in bytes, and binds signatures to
     /// the genesis.
@@ -47,6 +51,7 @@ impl ProtocolRules {
         gas_per_ordered_byte: 4,
         drops_excess: true,
         committee_covers_genesis: true,
+        max_block_gas_limit: 1_000_000_000,
     };
     /// Rules of new chains.
     pub const LATEST: &'static Self = &Self::V2;

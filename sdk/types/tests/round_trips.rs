@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
 use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{
     Block, Certificate, CommitIndex, DecodeError, Epoch, FaultModel, Genesis, GenesisAccount, Height, MAX_TRANSACTION_BYTES,
-    OrderingRecord, Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, ValidatorIndex, certified,
+    OrderingRecord, Receipt, Resume, SignerBitmap, SkipReason, Skipped, Transaction, Upgrade, ValidatorIndex, certified,
     wire::{self, WireError},
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -120,6 +120,23 @@ fn senseless_genesis_files_are_refused_by_field() {
         let error = Genesis::from_json(&changed.to_json()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("genesis: {field} ")), "{field}: {error}");
     }
+}
+
+/// A chain of version 1 may have any limit, also after an upgrade, and has to load.
+#[test]
+fn a_block_gas_limit_that_no_node_can_execute_is_refused_from_version_2_on() {
+    let read = |protocol_version, block_gas_limit| {
+        let upgrade = Upgrade { height: 9, protocol_version: 2 };
+        let upgrades = if protocol_version == 1 { vec![upgrade] } else { Vec::new() };
+        let genesis = Genesis { protocol_version, upgrades, block_gas_limit, ..common::genesis() };
+        Genesis::from_json(&genesis.to_json()).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(1, 1 << 40), Ok(()));
+    assert_eq!(read(2, 1_000_000_000), Ok(()));
+    assert_eq!(
+        read(2, 1_000_000_001).unwrap_err(),
+        "genesis: block_gas_limit is 1000000001, above 1000000000: contracts take up to 16 ns a gas, so a block could take 16 s; lower it"
+    );
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use super::{
     NodeConfig,
     backend::{Dag, View},
-    clock, warm_up,
+    clock,
+    warm_up::WarmUp,
 };
 use crate::{
     engines,
@@ -63,6 +64,8 @@ pub struct Chain {
     pub height: Height,
     pub certified: Height,
     pub resume: Resume,
+    /// Code of the state that is not compiled yet. A validator votes when it is.
+    pub warm_up: Option<WarmUp>,
     /// Base fee of the next block if it were made now.
     pub base_fee: u64,
 }
@@ -114,18 +117,16 @@ impl Site {
         let (genesis, limits) = (&self.genesis, &self.config.limits);
         let reader = store.reader();
         let threads = limits.execution_threads.clamp(1, MAX_EXECUTION_THREADS);
-        let vm = match vm {
-            Some(vm) => vm,
+        let (vm, warm_up) = match vm {
+            Some(vm) => (vm, None),
             None => {
                 let vm = Vm::new(&vm_config(genesis, threads), Arc::new(CodeOnDisk(store.code_cache())))?;
-                if self.is_validator() {
-                    warm_up::compile_before_voting(&vm, &recovered.state)?;
-                } else {
-                    warm_up::compile_in_background(&vm, &recovered.state)?;
-                }
-                vm
+                let warm_up = WarmUp::new(&vm, &recovered.state);
+                (vm, warm_up)
             }
         };
+        // A development chain has nobody to follow, and obeys from the start.
+        let warm_up = if self.dev { warm_up.and_then(WarmUp::finish) } else { warm_up };
         let (verifier, engine_factory) = self.keys.clone().map(|keys| engines::build(genesis, keys)).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let start = Start::new(&reader, &recovered, certified);
@@ -155,6 +156,7 @@ impl Site {
             genesis: genesis.clone(),
             certificate_keys: CertificateKeys::bls(&Committee::from_genesis(genesis), own_key),
             engine_factory,
+            may_vote: warm_up.is_none(),
             records: recovered.safety,
             state: state.clone(),
             head: (start.height > Height(0)).then(|| recovered.head.block().clone()),
@@ -170,7 +172,22 @@ impl Site {
             now: clock::now(),
         });
         let height = start.height;
-        Ok(Chain { resume, store, state, tree, vm, verifier, pipeline, runner, sealer, threads, height, certified, base_fee })
+        Ok(Chain {
+            resume,
+            store,
+            state,
+            tree,
+            vm,
+            verifier,
+            pipeline,
+            runner,
+            sealer,
+            threads,
+            height,
+            certified,
+            warm_up,
+            base_fee,
+        })
     }
 
     pub fn is_validator(&self) -> bool {

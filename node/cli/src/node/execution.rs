@@ -24,6 +24,10 @@ pub enum Task {
 /// Maximum number of queued proposals. More are dropped: speculation is optional.
 pub const EARLY_WAITING: usize = 64;
 
+/// Memory of native stacks returns to the system this often. After each release contracts can cause page faults that gas does not pay
+/// for: 0.1 s for the 256 MiB of a thread, and seconds for the stack that threads share, where old code may fill the machine's memory.
+const RELEASE_INTERVAL: Duration = Duration::from_secs(3_600);
+
 /// Tasks of the execution thread. Blocks have priority.
 pub struct Tasks {
     incoming: mpsc::Receiver<Task>,
@@ -75,6 +79,7 @@ pub fn run_execution(
     shared: &Shared,
 ) {
     let mut early = true;
+    let mut released = Instant::now();
     loop {
         let Ok(task) = tasks.try_next() else { return };
         let Some(task) = task else {
@@ -107,6 +112,10 @@ pub fn run_execution(
                 shared.counters.early_passed_over.store(early.passed_over, Ordering::Relaxed);
                 if sealing.send(ran).is_err() {
                     return;
+                }
+                if released.elapsed() >= RELEASE_INTERVAL {
+                    runner.release_stacks();
+                    released = Instant::now();
                 }
             }
         }

@@ -182,7 +182,11 @@ pub fn run_chain(
         let dag = shared.dag.clone();
         trace.on_growth(move || dag.send_replace(()));
     }
-    let Chain { store, mut pipeline, runner, sealer, threads, .. } = chain;
+    let Chain { store, mut pipeline, runner, sealer, threads, warm_up, .. } = chain;
+    if let Some(warm_up) = warm_up {
+        let shared = shared.clone();
+        warm_up.start(site.is_validator(), move || shared.inbox.answer(Input::MayVote));
+    }
     let (journal, kept) = Journal::open(&site.data);
     admit_again(&mut pipeline, [kept, pool].concat(), site.genesis.chain_id);
     core::spawn((pipeline, journal), (runner, sealer), threads, store, shared.clone(), trace, network)

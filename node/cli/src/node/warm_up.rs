@@ -2,14 +2,13 @@
 //!
 //! Compiled code is specific to one binary and one processor. After an update, a move, or the loss of `code/`
 //! there is none. A block that calls such code would then wait for the compiler, although its gas pays only
-//! for loading. So a validator compiles all code of its state before it votes. A full node, for which nothing
-//! waits, compiles while it follows.
+//! for loading. So a validator compiles all code of its state before it votes. Until then it serves RPC and
+//! follows, as a full node does.
 
 use corniche_state::State;
 use corniche_types::{B256, Bytes};
 use corniche_vm::{THREAD_STACK_BYTES, Vm};
 use std::{
-    io,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -21,54 +20,75 @@ use std::{
 /// Interval of progress lines in the log.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Compiles code without compiled form, on all processors; returns when done.
-pub fn compile_before_voting(vm: &Vm, state: &State) -> io::Result<()> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    compile(vm, &code_of(state), threads)
+/// Code of the state without an artefact.
+pub struct WarmUp {
+    vm: Vm,
+    /// Code hash, gas version and stored code.
+    code: Vec<(B256, u8, Bytes)>,
 }
 
-/// Compiles code without compiled form, on one thread, while the node runs.
-pub fn compile_in_background(vm: &Vm, state: &State) -> io::Result<()> {
-    let (vm, code) = (vm.clone(), code_of(state));
-    let builder = thread::Builder::new().name("compile".into());
-    builder.spawn(move || {
-        if let Err(error) = compile(&vm, &code, 1) {
-            tracing::warn!(%error, "the code of contracts is compiled when it is called");
-        }
-    })?;
-    Ok(())
-}
+impl WarmUp {
+    /// Returns `None` if all code is compiled.
+    pub fn new(vm: &Vm, state: &State) -> Option<Self> {
+        let code = state.code_in_use().into_iter().map(|((hash, gas_version), code)| (hash, gas_version, code));
+        let code: Vec<_> = code.filter(|(hash, gas_version, _)| !vm.is_compiled(*gas_version, hash)).collect();
+        (!code.is_empty()).then(|| Self { vm: vm.clone(), code })
+    }
 
-fn code_of(state: &State) -> Vec<(B256, u8, Bytes)> {
-    state.code_in_use().into_iter().map(|((hash, gas_version), code)| (hash, gas_version, code)).collect()
-}
+    /// Compiles beside the node, then calls `done`. A validator uses all processors because others may wait for its vote; a full node
+    /// uses one.
+    pub fn start(self, is_validator: bool, done: impl FnOnce() + Send + 'static) {
+        let threads = if is_validator { processors() } else { 1 };
+        let body = move || {
+            self.compile(threads);
+            done();
+        };
+        builder().spawn(body).expect("the system has room for a thread");
+    }
 
-fn compile(vm: &Vm, code: &[(B256, u8, Bytes)], threads: usize) -> io::Result<()> {
-    let progress = Progress::new(code.len());
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some((hash, gas_version, code)) = code.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match vm.compile_ahead(*gas_version, hash, code) {
-                Ok(compiled) => progress.advance(compiled),
-                // Calls of it will fail; other code need not wait for that.
-                Err(error) => tracing::error!(%hash, %error, "code of the state cannot be compiled"),
+    /// Compiles before it returns. Nothing is left to do then.
+    pub fn finish(self) -> Option<Self> {
+        self.compile(processors());
+        None
+    }
+
+    fn compile(&self, threads: usize) {
+        let progress = Progress::new(self.code.len());
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some((hash, gas_version, code)) = self.code.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = self.vm.compile_ahead(*gas_version, hash, code) {
+                    // Calls of it will fail; other code need not wait for that.
+                    tracing::error!(%hash, %error, "code of the state cannot be compiled");
+                }
+                progress.advance();
             }
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..threads.min(code.len()) {
-            let builder = thread::Builder::new().name("compile".into()).stack_size(THREAD_STACK_BYTES);
-            builder.spawn_scoped(scope, work)?;
-        }
-        Ok::<(), io::Error>(())
-    })?;
-    progress.end();
-    Ok(())
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads.min(self.code.len()) {
+                // A system without room for more threads compiles on fewer.
+                let _ = builder().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        tracing::info!(
+            contracts = self.code.len(),
+            seconds = progress.began.elapsed().as_secs(),
+            "the code of contracts is compiled"
+        );
+    }
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn builder() -> thread::Builder {
+    thread::Builder::new().name("compile".into()).stack_size(THREAD_STACK_BYTES)
 }
 
 struct Progress {
     contracts: usize,
-    checked: AtomicUsize,
     compiled: AtomicUsize,
     began: Instant,
     reported: Mutex<Instant>,
@@ -76,29 +96,20 @@ struct Progress {
 
 impl Progress {
     fn new(contracts: usize) -> Self {
+        tracing::info!(
+            contracts,
+            "compiling the code of contracts for this binary and processor; a validator votes afterwards"
+        );
         let began = Instant::now();
-        Self { contracts, checked: AtomicUsize::new(0), compiled: AtomicUsize::new(0), began, reported: Mutex::new(began) }
+        Self { contracts, compiled: AtomicUsize::new(0), began, reported: Mutex::new(began) }
     }
 
-    fn advance(&self, compiled: bool) {
-        let checked = self.checked.fetch_add(1, Ordering::Relaxed) + 1;
-        if !compiled {
-            return;
-        }
+    fn advance(&self) {
         let compiled = self.compiled.fetch_add(1, Ordering::Relaxed) + 1;
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if compiled == 1 {
-            tracing::info!(contracts = self.contracts, "compiling the code of contracts for this binary and processor");
-        } else if reported.elapsed() >= REPORT_INTERVAL {
+        if reported.elapsed() >= REPORT_INTERVAL {
             *reported = Instant::now();
-            tracing::info!(contracts = self.contracts, checked, compiled, "compiling the code of contracts");
-        }
-    }
-
-    fn end(&self) {
-        let compiled = self.compiled.load(Ordering::Relaxed);
-        if compiled > 0 {
-            tracing::info!(compiled, seconds = self.began.elapsed().as_secs(), "the code of contracts is compiled");
+            tracing::info!(contracts = self.contracts, compiled, "compiling the code of contracts");
         }
     }
 }
@@ -108,9 +119,14 @@ mod tests {
     use super::*;
     use crate::{
         genesis::{NetworkSpec, make_network},
-        node::chain::Site,
+        node::{
+            chain::{Chain, Site},
+            clock,
+        },
     };
+    use corniche_pipeline::{Input, Output};
     use corniche_types::{Address, GenesisAccount, keccak256};
+    use std::sync::mpsc;
 
     fn contract(result: u8) -> Bytes {
         let text = format!(
@@ -119,8 +135,8 @@ mod tests {
         wat::parse_str(text).unwrap().into()
     }
 
-    /// A validator with its data directory, and one that lost its compiled code: both vote only after all
-    /// code is compiled.
+    /// A validator with its data directory, and one that lost its compiled code: both open at once, and vote only
+    /// with all code compiled.
     #[test]
     fn a_validator_has_compiled_all_code_before_it_votes() {
         let directory = tempfile::tempdir().unwrap();
@@ -134,12 +150,22 @@ mod tests {
         let config = toml::from_str("genesis = 'genesis.json'").unwrap();
         let site = Site::new(config, network.genesis, network.validators.pop(), data.clone(), false).unwrap();
         let gas_version = corniche_types::ProtocolRules::LATEST.gas_version;
+        let is_compiled = |vm: &Vm| codes.iter().all(|code| vm.is_compiled(gas_version, &keccak256(code)));
         for _ in 0..2 {
-            let chain = site.open(false, None).unwrap();
-            for code in &codes {
-                assert_eq!(chain.vm.compile_ahead(gas_version, &keccak256(code), code), Ok(false), "its artefact is there");
-            }
+            let mut chain = site.open(false, None).unwrap();
+            assert!(!is_compiled(&chain.vm), "the start waits for no compiler");
+            let reads_safety_log = |chain: &mut Chain| {
+                std::iter::from_fn(|| chain.pipeline.poll()).any(|output| matches!(output, Output::ReadSafetyLog))
+            };
+            assert!(!reads_safety_log(&mut chain), "no engine is built");
+            let (done, is_done) = mpsc::channel();
+            let vm = chain.vm.clone();
+            chain.warm_up.take().expect("code is missing").start(true, move || done.send(vm).unwrap());
+            assert!(is_compiled(&is_done.recv().unwrap()));
+            chain.pipeline.handle(clock::now(), Input::MayVote);
+            assert!(reads_safety_log(&mut chain));
             drop(chain);
+            assert!(site.open(false, None).unwrap().warm_up.is_none(), "artefacts stay");
             std::fs::remove_dir_all(data.join("code")).unwrap();
         }
     }

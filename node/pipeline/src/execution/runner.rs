@@ -105,6 +105,12 @@ impl Runner {
         Self { obeys_words, ..self }
     }
 
+    /// Returns memory of native stacks to the system, on every thread that executes. See [`Vm::release_stacks`].
+    pub fn release_stacks(&self) {
+        let vm = &self.vm;
+        self.pool.run(&|_| vm.release_stacks());
+    }
+
     /// Execution statistics so far.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics

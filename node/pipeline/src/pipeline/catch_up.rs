@@ -38,7 +38,7 @@ impl Pipeline {
                     self.out.push_back(Output::Request { to, request });
                 }
             }
-            None if self.engine_factory.is_some() => {
+            None if self.engine_factory.is_some() && self.may_vote => {
                 self.mode = Mode::Rejoining;
                 self.out.push_back(Output::ReadSafetyLog);
             }

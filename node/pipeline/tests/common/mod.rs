@@ -224,6 +224,8 @@ pub struct Disk {
     pub progress: Option<Resume>,
     /// True if this validator proposes every transaction that it receives.
     pub without_buckets: bool,
+    /// Compiled code is missing, so a start does not vote before [`Input::MayVote`].
+    pub compiles: bool,
 }
 
 impl Disk {
@@ -255,6 +257,16 @@ impl Node {
 
     /// Like `new`, but executes on the accounts of another genesis: a node with a wrong state.
     pub fn with_state_of(number: u8, genesis: &Genesis, accounts: &Genesis, validator: Option<u16>) -> Self {
+        Self::scripted(number, genesis, accounts, validator, Disk { without_buckets: true, ..Disk::default() })
+    }
+
+    /// A validator without compiled code, which may not vote yet.
+    pub fn compiling(number: u8, genesis: &Genesis, validator: u16) -> Self {
+        let disk = Disk { without_buckets: true, compiles: true, ..Disk::default() };
+        Self::scripted(number, genesis, genesis, Some(validator), disk)
+    }
+
+    fn scripted(number: u8, genesis: &Genesis, accounts: &Genesis, validator: Option<u16>, disk: Disk) -> Self {
         let script = Script::default();
         let engine_script = script.clone();
         let messages = Arc::new(AtomicUsize::new(0));
@@ -274,7 +286,6 @@ impl Node {
             })
         });
         let own = validator.map(|index| (index, factory));
-        let disk = Disk { without_buckets: true, ..Disk::default() };
         let started = Self::start(number, genesis, accounts, own, disk, TimestampMs(2_000_000));
         Self { script, messages, certified_commit, ..started }
     }
@@ -314,6 +325,7 @@ impl Node {
             genesis: genesis.clone(),
             certificate_keys,
             engine_factory: validator.map(|(_, factory)| factory),
+            may_vote: !disk.compiles,
             records: disk.records.iter().map(|(ticket, record)| (*ticket, record.clone())).collect(),
             state: state.clone(),
             head: newest,

@@ -4,7 +4,7 @@
 //! blake3 hash, which is checked before use. This detects damage, not attacks: an attacker who can write the cache
 //! could as well replace the binary.
 
-use super::contract::CompiledContract;
+use super::contract::{CodeId, CompiledContract};
 use alloy_primitives::B256;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -52,9 +52,9 @@ pub(super) struct Recent {
 
 #[derive(Default)]
 struct Entries {
-    by_hash: BTreeMap<B256, (u64, CompiledContract)>,
-    /// Last use to hash; the first is the next to go.
-    by_use: BTreeMap<u64, B256>,
+    by_id: BTreeMap<CodeId, (u64, CompiledContract)>,
+    /// Code by last use; the first is evicted next.
+    by_use: BTreeMap<u64, CodeId>,
     uses: u64,
     bytes: usize,
 }
@@ -64,43 +64,44 @@ impl Recent {
         Self { inner: Mutex::default(), capacity_bytes }
     }
 
-    pub fn get(&self, hash: &B256) -> Option<CompiledContract> {
+    pub fn get(&self, id: &CodeId) -> Option<CompiledContract> {
         let mut entries = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut *entries;
-        let (used, contract) = entries.by_hash.get_mut(hash)?;
+        let (used, contract) = entries.by_id.get_mut(id)?;
         entries.by_use.remove(used);
         entries.uses += 1;
         *used = entries.uses;
-        entries.by_use.insert(entries.uses, *hash);
+        entries.by_use.insert(entries.uses, *id);
         Some(contract.clone())
     }
 
-    /// The same without counting as a use.
-    pub fn peek(&self, hash: &B256) -> Option<CompiledContract> {
+    /// Like [`get`](Self::get), without counting as a use.
+    pub fn peek(&self, id: &CodeId) -> Option<CompiledContract> {
         let entries = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.by_hash.get(hash).map(|(_, contract)| contract.clone())
+        entries.by_id.get(id).map(|(_, contract)| contract.clone())
     }
 
-    pub fn insert(&self, hash: B256, contract: CompiledContract) {
+    pub fn insert(&self, id: CodeId, contract: CompiledContract) {
         let mut entries = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut *entries;
         entries.uses += 1;
         entries.bytes += contract.bytes();
-        entries.by_use.insert(entries.uses, hash);
-        if let Some((used, old)) = entries.by_hash.insert(hash, (entries.uses, contract)) {
+        entries.by_use.insert(entries.uses, id);
+        if let Some((used, old)) = entries.by_id.insert(id, (entries.uses, contract)) {
             entries.by_use.remove(&used);
             entries.bytes -= old.bytes();
         }
         // The newest stays, even if it exceeds the capacity.
         while entries.bytes > self.capacity_bytes && entries.by_use.len() > 1 {
             let Some((_, oldest)) = entries.by_use.pop_first() else { break };
-            let Some((used, old)) = entries.by_hash.get_mut(&oldest) else { continue };
-            // Runs on waiting instances do not come by here: they only leave a sign, which is good for one more round.
-            if oldest == hash || old.take_sign_of_use() {
+            let Some((used, old)) = entries.by_id.get_mut(&oldest) else { continue };
+            // Runs on kept instances do not access this cache. They only set a flag, which saves the contract from one
+            // eviction.
+            if oldest == id || old.take_sign_of_use() {
                 entries.uses += 1;
                 *used = entries.uses;
                 entries.by_use.insert(entries.uses, oldest);
-            } else if let Some((_, old)) = entries.by_hash.remove(&oldest) {
+            } else if let Some((_, old)) = entries.by_id.remove(&oldest) {
                 entries.bytes -= old.bytes();
             }
         }
@@ -108,7 +109,7 @@ impl Recent {
 
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).by_hash.len()
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).by_id.len()
     }
 }
 

@@ -23,14 +23,17 @@ use wasmtime::{InstancePre, Linker, Module};
 /// More gas than this is not metered but handed back: ink has 63 bits.
 const MAX_METERED_GAS: u64 = i64::MAX as u64 / INK_PER_GAS / 2;
 
-/// Identifies code under a gas version. The same code may be deployed under several versions, and is other code under each.
-///
-/// Two codes whose hashes differ in the last byte alone are as hard to find as a collision of 248 bits.
-pub(crate) fn code_id(gas_version: u8, code_hash: &B256) -> B256 {
-    let mut id = *code_hash;
-    // Version 1 keeps the hash as it is. Applied twice, this gives the hash back.
-    id.0[31] ^= gas_version ^ 1;
-    id
+/// Identifies code under a gas version. Code that is deployed under several versions has one identifier for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CodeId {
+    pub hash: B256,
+    pub gas_version: u8,
+}
+
+impl CodeId {
+    pub fn new(gas_version: u8, hash: &B256) -> Self {
+        Self { hash: *hash, gas_version }
+    }
 }
 
 /// Facts that determine the price of a frame's start.
@@ -110,7 +113,7 @@ pub struct CompiledContract {
 
 struct Compiled {
     schedule: &'static Schedule,
-    id: B256,
+    id: CodeId,
     /// Set by runs; see [`Recent::insert`](super::cache::Recent::insert).
     used: AtomicBool,
     pre: InstancePre<Frame>,
@@ -123,7 +126,7 @@ impl CompiledContract {
     pub(super) fn link(
         linker: &Linker<Frame>,
         schedule: &'static Schedule,
-        id: &B256,
+        id: &CodeId,
         module: &Module,
         facts: Facts,
     ) -> Result<Self, CompileError> {
@@ -152,11 +155,10 @@ impl CompiledContract {
     }
 
     pub(super) fn code_hash(&self) -> B256 {
-        code_id(self.schedule().version, self.id())
+        self.inner.id.hash
     }
 
-    /// See [`code_id`].
-    pub(super) fn id(&self) -> &B256 {
+    pub(super) fn id(&self) -> &CodeId {
         &self.inner.id
     }
 

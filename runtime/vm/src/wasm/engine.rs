@@ -6,7 +6,7 @@
 
 use super::backend::{Backend, wasmtime_config};
 use super::cache::{ModuleCache, Recent, seal, unseal};
-use super::contract::{CompiledContract, Facts, Start, Started, code_id};
+use super::contract::{CodeId, CompiledContract, Facts, Start, Started};
 use super::creation::{CreationError, unpack};
 use super::gas::{self, INK_PER_GAS, Schedule};
 use super::hostcalls::{self, Frame, Stop};
@@ -14,7 +14,7 @@ use super::instance::{Counters, Instance};
 use super::instrument::{self, InstrumentError};
 use super::places::RawPlaces;
 use super::shelf::Shelf;
-use super::stack::{Deep, NativeStack};
+use super::stack::{Deep, NativeStack, release_usual};
 use super::starts::{self, Starts};
 use super::supposed::Supposed;
 use super::validate::{self, Rules, ValidationError};
@@ -135,6 +135,12 @@ pub enum CompileError {
     /// Never the contract's fault.
     #[error("internal fault: {0}")]
     Fault(String),
+    /// The system refuses what every engine needs. Returned by [`WasmEngine::new`] only.
+    #[error(
+        "start the virtual machine: {0}; if memory is refused, run without RLIMIT_AS (ulimit -v) and RLIMIT_DATA (ulimit -d), \
+         and set vm.overcommit_memory to 0 or 1"
+    )]
+    Start(String),
 }
 
 impl From<InstrumentError> for CompileError {
@@ -190,12 +196,12 @@ impl WasmEngine {
         let running = transactions.saturating_mul(MAX_CALL_DEPTH + 1);
         let engine = wasmtime_config(backend, running.saturating_add(waiting), config.places)
             .and_then(|config| Engine::new(&config))
-            .map_err(fault)?;
+            .map_err(|error| CompileError::Start(format!("{error:#}")))?;
         let spoken = Arc::default();
         let linker = hostcalls::linker(&engine, &spoken).map_err(fault)?;
         let kept = |purpose, threads: u32, share| {
             let deep_stack =
-                Deep::reserve().map_err(|error| CompileError::Fault(format!("cannot reserve a stack: {error}")))?;
+                Deep::reserve().map_err(|error| CompileError::Start(format!("reserve a native stack: {error}")))?;
             Ok::<_, CompileError>(Kept {
                 recent: Recent::new(config.recent_bytes / share),
                 shelf: Shelf::new(purpose, threads.max(1) as usize, WAITING_EACH as usize, config.waiting_bytes / share),
@@ -259,7 +265,7 @@ impl WasmEngine {
         code_hash: &B256,
         stored_code: &dyn Fn() -> Option<Bytes>,
     ) -> Result<CompiledContract, CompileError> {
-        let id = code_id(schedule.version, code_hash);
+        let id = CodeId::new(schedule.version, code_hash);
         if let Some(contract) = self.recent(&id) {
             return Ok(contract);
         }
@@ -273,8 +279,8 @@ impl WasmEngine {
         Ok(self.keep(built.contract))
     }
 
-    /// A contract in memory, of either kind: one that calls made ready serves blocks too, and the other way round.
-    pub(super) fn recent(&self, id: &B256) -> Option<CompiledContract> {
+    /// Returns a contract in memory from either cache: blocks use contracts that calls compiled, and vice versa.
+    pub(super) fn recent(&self, id: &CodeId) -> Option<CompiledContract> {
         if let Some(contract) = self.supposed.get(id) {
             return Some(contract.clone());
         }
@@ -315,7 +321,7 @@ impl WasmEngine {
         wasm: &[u8],
         gas: u64,
     ) -> Result<CompiledContract, CompileError> {
-        let id = code_id(schedule.version, code_hash);
+        let id = CodeId::new(schedule.version, code_hash);
         if let Some(contract) = self.recent(&id) {
             affordable(contract.compile_gas(), gas)?;
             return Ok(contract);
@@ -328,8 +334,8 @@ impl WasmEngine {
         Ok(self.keep(built.contract))
     }
 
-    /// Makes a module ready, from its artefact where there is one, and keeps nothing.
-    pub(super) fn build(&self, schedule: &'static Schedule, id: &B256, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
+    /// Compiles a module, or loads its artefact, and stores nothing.
+    pub(super) fn build(&self, schedule: &'static Schedule, id: &CodeId, wasm: &[u8], gas: u64) -> Result<Built, CompileError> {
         let checked = validate::check_under(schedule, self.inner.rules, wasm)?;
         affordable(checked.compile_gas(), gas)?;
         if let Some((module, facts)) = self.artefact(&self.key(schedule, id)) {
@@ -350,19 +356,25 @@ impl WasmEngine {
         }
     }
 
-    /// Compiles an account's code unless its artefact is stored, so that no run of it has to. Returns true if it compiled. For a node
-    /// that starts: after an update or on another processor there are no artefacts.
+    /// Returns true if an artefact and a start are on record.
+    pub(crate) fn is_compiled(&self, schedule: &Schedule, code_hash: &B256) -> bool {
+        let (artefacts, id) = (&self.inner.artefacts, CodeId::new(schedule.version, code_hash));
+        artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&starts::record_key(code_hash))
+    }
+
+    /// Compiles an account's code unless its artefact is stored, so that no run has to. Returns true if it compiled.
+    /// Used at a node's start: after an update or on another processor there are no artefacts.
     pub(crate) fn compile_ahead(
         &self,
         schedule: &'static Schedule,
         code_hash: &B256,
         stored_code: &[u8],
     ) -> Result<bool, CompileError> {
-        let artefacts = &self.inner.artefacts;
-        let id = code_id(schedule.version, code_hash);
-        if artefacts.contains(&self.key(schedule, &id)) && artefacts.contains(&starts::record_key(code_hash)) {
+        if self.is_compiled(schedule, code_hash) {
             return Ok(false);
         }
+        let artefacts = &self.inner.artefacts;
+        let id = CodeId::new(schedule.version, code_hash);
         let built = self.build(schedule, &id, &unpack(stored_code)?, u64::MAX)?;
         match built.artefact {
             Some(_) => self.store(schedule, &built),
@@ -371,8 +383,9 @@ impl WasmEngine {
         Ok(built.artefact.is_some())
     }
 
-    /// What the start of an account's code costs. Never loads or compiles the code: nobody has paid for that yet.
-    fn start(&self, id: &B256, code_hash: &B256, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<Start, CompileError> {
+    /// Returns the facts for the price of a start. Never loads or compiles the code, because that is not paid yet.
+    fn start(&self, id: &CodeId, stored_code: &dyn Fn() -> Option<Bytes>) -> Result<Start, CompileError> {
+        let code_hash = &id.hash;
         if let Some(start) = self.inner.starts.get(code_hash) {
             return Ok(start);
         }
@@ -394,10 +407,10 @@ impl WasmEngine {
         Ok(start)
     }
 
-    /// Of the artefact of this code.
-    fn key(&self, schedule: &Schedule, id: &B256) -> B256 {
+    /// Returns the key of this code's artefact.
+    fn key(&self, schedule: &Schedule, id: &CodeId) -> B256 {
         let environment = self.inner.environments.get(&schedule.version).copied().unwrap_or_default();
-        keccak256([environment.as_slice(), id.as_slice()].concat())
+        keccak256([environment.as_slice(), id.hash.as_slice()].concat())
     }
 
     /// Returns the stored artefact, if it is intact.
@@ -410,7 +423,7 @@ impl WasmEngine {
     fn link(
         &self,
         schedule: &'static Schedule,
-        id: &B256,
+        id: &CodeId,
         module: &Module,
         facts: Facts,
     ) -> Result<CompiledContract, CompileError> {
@@ -465,17 +478,24 @@ impl WasmEngine {
         }
         // Code is validated before it is stored, so a failure is always a fault of this node.
         let broken = |error| Exit::failed(ExitStatus::Fault(format!("stored code {code_hash} cannot run: {error}")));
-        let id = &code_id(schedule.version, code_hash);
+        let id = &CodeId::new(schedule.version, code_hash);
         let ready = || self.ready(schedule, code_hash, stored_code).map_err(broken);
         self.on_enough_stack(|| {
-            // The frame pays first; only then its code is loaded, or compiled where no artefact is.
-            let start = self.start(id, code_hash, stored_code).map_err(broken);
+            // The frame pays first. Only then its code is loaded, or compiled without an artefact.
+            let start = self.start(id, stored_code).map_err(broken);
             let started = start.and_then(|start| start.pay(schedule, &entry, readiness));
             match started.and_then(|started| Ok((self.instance(id, ready)?, started))) {
                 Ok((instance, started)) => self.run_in(instance, host, entry.input.clone(), started),
                 Err(exit) => exit,
             }
         })
+    }
+
+    /// Returns the pages of native stacks to the system: this thread's, and those that threads share. Skips stacks in use.
+    pub fn release_stacks(&self) {
+        release_usual();
+        self.inner.blocks.deep_stack.release();
+        self.inner.calls.deep_stack.release();
     }
 
     pub fn has_spoken(&self) -> bool {
@@ -503,12 +523,12 @@ impl WasmEngine {
     }
 
     #[cfg(test)]
-    pub(super) fn is_recent(&self, code_hash: &B256) -> bool {
-        self.kept().recent.peek(code_hash).is_some()
+    pub(super) fn is_recent(&self, id: &CodeId) -> bool {
+        self.kept().recent.peek(id).is_some()
     }
 
-    /// One that waited, or a fresh one. `Err`: there is none to be had, which is never the contract's fault.
-    fn instance(&self, id: &B256, contract: impl FnOnce() -> Result<CompiledContract, Exit>) -> Result<Box<Instance>, Exit> {
+    /// Returns a kept or new instance. An error is never the contract's fault.
+    fn instance(&self, id: &CodeId, contract: impl FnOnce() -> Result<CompiledContract, Exit>) -> Result<Box<Instance>, Exit> {
         let shelf = &self.kept().shelf;
         if let Some(instance) = shelf.take(id) {
             return Ok(instance);

@@ -1,7 +1,7 @@
 //! Loading, caching and eviction of code.
 
 use super::cache::{ModuleCache, NoCache, seal};
-use super::contract::code_id;
+use super::contract::CodeId;
 use super::engine::{CompileError, EVERY_CONSTRUCT, EngineConfig, Entry, WasmEngine, emitted, environment};
 use super::gas::{self, Schedule};
 use super::instance::Instance;
@@ -52,9 +52,9 @@ fn engine(artefacts: &Arc<Artefacts>, recent_bytes: usize) -> WasmEngine {
         .unwrap()
 }
 
-/// Of the code whose hash is this number.
-fn id(number: u8) -> B256 {
-    code_id(gas::LATEST.version, &B256::with_last_byte(number))
+/// Returns the identifier of the code whose hash is this number.
+fn id(number: u8) -> CodeId {
+    CodeId::new(gas::LATEST.version, &B256::with_last_byte(number))
 }
 
 fn module(result: i32) -> Vec<u8> {
@@ -112,7 +112,7 @@ fn stored_code_is_asked_for_only_without_an_artefact() {
         engine.compile(&hash, &module(0)).unwrap().compile_gas()
     );
     engine.ready(gas::LATEST, &B256::ZERO, &|| Some(module(1).into())).unwrap();
-    assert!(!engine.is_recent(&code_id(gas::LATEST.version, &hash)), "another one came");
+    assert!(!engine.is_recent(&CodeId::new(gas::LATEST.version, &hash)), "another one came");
     let before = gets();
     let start = engine.start_of(&hash).unwrap();
     let entry = |gas| Entry { input: Bytes::new(), gas, limits: Limits::TRANSACTION };

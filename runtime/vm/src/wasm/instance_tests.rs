@@ -1,6 +1,6 @@
 //! A reused instance behaves exactly like a fresh one.
 
-use super::contract::CompiledContract;
+use super::contract::{CodeId, CompiledContract};
 use super::engine::{EngineConfig, WasmEngine};
 use super::instance::Instance;
 use super::{NoCache, gas};
@@ -381,7 +381,7 @@ fn the_shelf_keeps_what_was_used_last_within_its_bounds() {
     assert!(shelf.bytes() <= 400_000);
     assert!(shelf.take(contracts[19].id()).is_some());
     assert!(shelf.take(contracts[19].id()).is_none());
-    assert!(shelf.take(&B256::ZERO).is_none());
+    assert!(shelf.take(&CodeId::new(1, &B256::ZERO)).is_none());
 }
 
 /// Otherwise a call without gas would create instances and load code for the price of the call.

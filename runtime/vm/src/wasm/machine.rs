@@ -50,7 +50,9 @@ impl Machine for WasmEngine {
                 }),
             },
             Err(CompileError::OutOfGas { needed }) => Prepared { gas: unpacking + needed, contract: Err(End::OutOfGas) },
-            Err(CompileError::Fault(text)) => Prepared { gas: least, contract: Err(End::Fault(Fault(text))) },
+            Err(CompileError::Fault(text) | CompileError::Start(text)) => {
+                Prepared { gas: least, contract: Err(End::Fault(Fault(text))) }
+            }
             Err(error @ (CompileError::Invalid(_) | CompileError::Unpack(_))) => {
                 Prepared { gas: least, contract: Err(End::Refused(error.to_string())) }
             }

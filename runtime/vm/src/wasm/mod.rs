@@ -51,7 +51,7 @@ pub mod validate;
 pub use backend::Backend;
 pub use backend::THREAD_STACK_BYTES;
 pub use cache::{ModuleCache, NoCache};
+pub(crate) use contract::CodeId;
 pub use contract::CompiledContract;
-pub(crate) use contract::code_id;
 pub use creation::{CONSTRUCTOR_SELECTOR, Creation, CreationError, EOF_PREFIX, PRELUDE, parse_creation, unpack};
 pub use engine::{CallPermit, CompileError, EngineConfig, Entry, WasmEngine};

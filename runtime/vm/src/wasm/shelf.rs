@@ -8,11 +8,10 @@
 //!
 //! Grown instances are not kept, and a frame within another of the same code needs one more. Both need a new instance.
 
-use super::contract::CompiledContract;
+use super::contract::{CodeId, CompiledContract};
 use super::engine::Purpose;
 use super::instance::Instance;
 use crate::warm_code::WARM_CODES;
-use alloy_primitives::B256;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,13 +70,13 @@ impl Shelf {
         }
     }
 
-    /// An instance of this contract, as new, from this thread's board.
-    pub fn take(&self, id: &B256) -> Option<Box<Instance>> {
+    /// Returns an idle instance of this contract from this thread's board.
+    pub fn take(&self, id: &CodeId) -> Option<Box<Instance>> {
         self.board().start(id)
     }
 
-    /// The contract, if this thread's board has it.
-    pub fn contract(&self, id: &B256) -> Option<CompiledContract> {
+    /// Returns the contract, if this thread's board has it.
+    pub fn contract(&self, id: &CodeId) -> Option<CompiledContract> {
         let row = self.board();
         row.codes.iter().find(|code| code.contract.id() == id).map(|code| code.contract.clone())
     }
@@ -134,12 +133,12 @@ impl Shelf {
 }
 
 impl Row {
-    fn position(&self, id: &B256) -> Option<usize> {
+    fn position(&self, id: &CodeId) -> Option<usize> {
         self.codes.iter().rposition(|code| code.contract.id() == id)
     }
 
-    /// The contract's start is the newest; answers an instance if one waits.
-    fn start(&mut self, id: &B256) -> Option<Box<Instance>> {
+    /// Records a start of the contract as the newest; returns an idle instance, if any.
+    fn start(&mut self, id: &CodeId) -> Option<Box<Instance>> {
         let at = self.position(id)?;
         self.codes[at..].rotate_left(1);
         let code = self.codes.last_mut()?;

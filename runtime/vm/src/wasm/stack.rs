@@ -1,7 +1,9 @@
 //! Native stacks that contracts run on.
 //!
 //! Counted words end a run, never the native stack. So every run gets a stack larger than its words can take ([`NativeStack`]).
-//! Stacks are reserved address space: the kernel commits a page when it is first written, and nothing here writes one.
+//! Stacks are reserved address space: the kernel commits a page when it is first written, and nothing here writes one. Pages stay
+//! committed until [`Deep::release`] or [`release_usual`]. These run rarely, not after each run: every page that a run touches
+//! again costs a page fault, and gas does not pay for that.
 //!
 //! - Each thread that runs contracts has one of [`USUAL_BYTES`].
 //! - Code of gas version 1 may need far more, because its words do not bound the frames that a compiler makes. Such runs share one
@@ -15,7 +17,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// Native bytes per word of a frame, if words bound frames at all.
 pub(super) const BYTES_PER_WORD: usize = 256;
@@ -74,8 +76,18 @@ thread_local! {
 pub(super) struct Deep(Mutex<Stack>);
 
 impl Deep {
+    /// Fails if the system limits address space or writable memory below [`DEEP_BYTES`].
     pub fn reserve() -> io::Result<Self> {
         Ok(Self(Mutex::new(Stack::reserve(DEEP_BYTES)?)))
+    }
+
+    /// Returns the stack's pages to the kernel, unless a run uses it now.
+    pub fn release(&self) {
+        match self.0.try_lock() {
+            Ok(mut stack) => stack.release(),
+            Err(TryLockError::Poisoned(stack)) => stack.into_inner().release(),
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
 
     /// Runs `body` with at least `bytes` of stack. Fails if this machine does not give them.
@@ -87,12 +99,12 @@ impl Deep {
         match on {
             On::Thread if bytes <= USUAL_BYTES => {
                 let mut stack = USUAL.take().map_or_else(|| Stack::reserve(USUAL_BYTES), Ok)?;
-                let result = stack.run(On::Usual, body)?;
+                let result = stack.run(On::Usual, body);
                 USUAL.set(Some(stack));
                 Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
             }
             On::Thread | On::Usual => {
-                let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).run(On::Deep, body)?;
+                let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).run(On::Deep, body);
                 Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
             }
             // A run that began with all words took the whole stack, and what it used of it came off its words.
@@ -101,11 +113,18 @@ impl Deep {
     }
 }
 
+/// Returns the pages of this thread's [`On::Usual`] to the kernel, unless a run uses it now.
+pub(super) fn release_usual() {
+    if let Some(mut stack) = USUAL.take() {
+        stack.release();
+        USUAL.set(Some(stack));
+    }
+}
+
 /// A mapping: guard pages below, the stack above them.
 struct Stack {
     start: *mut libc::c_void,
     bytes: usize,
-    writable: bool,
 }
 
 // SAFETY: it owns its mapping, which any thread may use or unmap.
@@ -114,7 +133,7 @@ unsafe impl Send for Stack {}
 
 #[allow(unsafe_code)]
 impl Stack {
-    /// Reserves address space. It counts against no limit on memory until it is used.
+    /// Reserves address space. The system counts it against limits on writable memory, and otherwise commits what is written.
     fn reserve(bytes: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice.
@@ -122,38 +141,37 @@ impl Stack {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { start, bytes, writable: false })
+        let stack = Self { start, bytes };
+        let lowest = stack.lowest().cast();
+        // SAFETY: all of it lies within the new mapping.
+        unsafe {
+            // Huge pages would commit 2 MiB for each byte that is touched. Kernels without them refuse the advice.
+            #[cfg(target_os = "linux")]
+            libc::madvise(lowest, bytes, libc::MADV_NOHUGEPAGE);
+            // Now rather than at the first run: a system that refuses must not do so in the middle of a block.
+            if libc::mprotect(lowest, bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(stack)
     }
 
     fn lowest(&self) -> *mut u8 {
         self.start.cast::<u8>().wrapping_add(GUARD_BYTES)
     }
 
-    fn make_writable(&mut self) -> io::Result<()> {
-        if self.writable {
-            return Ok(());
-        }
-        let lowest = self.lowest().cast();
-        // SAFETY: all of it lies within the mapping of `reserve`.
-        unsafe {
-            // Huge pages would commit 2 MiB for each byte that is touched. Kernels without them refuse the advice.
-            #[cfg(target_os = "linux")]
-            libc::madvise(lowest, self.bytes, libc::MADV_NOHUGEPAGE);
-            if libc::mprotect(lowest, self.bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        self.writable = true;
-        Ok(())
+    /// Returns all pages to the kernel. The next use finds zeros in their place.
+    fn release(&mut self) {
+        // SAFETY: the stack's part of the mapping of `reserve`, on which nothing runs while `self` is borrowed. On failure the pages stay.
+        unsafe { libc::madvise(self.lowest().cast(), self.bytes, libc::MADV_DONTNEED) };
     }
 
-    fn run<R>(&mut self, on: On, body: impl FnOnce() -> R) -> io::Result<std::thread::Result<R>> {
-        self.make_writable()?;
+    fn run<R>(&mut self, on: On, body: impl FnOnce() -> R) -> std::thread::Result<R> {
         let before = HERE.replace((on, self.lowest() as usize));
         // SAFETY: the memory is writable, page-aligned and nobody else's while `self` is borrowed. No panic leaves the closure.
         let result = unsafe { psm::on_stack(self.lowest(), self.bytes, || catch_unwind(AssertUnwindSafe(body))) };
         HERE.set(before);
-        Ok(result)
+        result
     }
 }
 
@@ -189,8 +207,51 @@ mod tests {
     fn a_stack_commits_what_is_written() {
         let mut stack = Stack::reserve(USUAL_BYTES).unwrap();
         assert_eq!(committed(&stack), 0);
-        stack.run(On::Usual, || std::hint::black_box([1u8; 40_000])).unwrap().unwrap();
+        stack.run(On::Usual, || std::hint::black_box([1u8; 40_000])).unwrap();
         assert!((10..1_000).contains(&committed(&stack)), "{}", committed(&stack));
+    }
+
+    /// Takes 2 MiB of the stack that it runs on.
+    #[inline(never)]
+    fn write() {
+        std::hint::black_box([1u8; 2 << 20]);
+    }
+
+    /// Otherwise one run of old code takes memory from the node until it restarts.
+    #[test]
+    fn released_stacks_give_their_pages_back() {
+        let deep = Deep::reserve().unwrap();
+        let committed_deep = || committed(&deep.0.lock().unwrap());
+        deep.run(USUAL_BYTES + 1, write).unwrap();
+        assert!(committed_deep() >= 512);
+        deep.release();
+        assert_eq!(committed_deep(), 0);
+        assert_eq!(deep.run(USUAL_BYTES + 1, || 7).unwrap(), 7, "it runs again");
+
+        let committed_usual = || {
+            let stack = USUAL.take().unwrap();
+            let pages = committed(&stack);
+            USUAL.set(Some(stack));
+            pages
+        };
+        deep.run(1 << 20, write).unwrap();
+        assert!(committed_usual() >= 512);
+        release_usual();
+        assert_eq!(committed_usual(), 0);
+    }
+
+    #[test]
+    fn a_stack_in_use_keeps_its_pages() {
+        let deep = Deep::reserve().unwrap();
+        for bytes in [1 << 20, USUAL_BYTES + 1] {
+            let kept = deep.run(bytes, || {
+                let value = std::hint::black_box([7u8; 8192]);
+                deep.release();
+                release_usual();
+                std::hint::black_box(value).iter().all(|byte| *byte == 7)
+            });
+            assert!(kept.unwrap());
+        }
     }
 
     #[test]

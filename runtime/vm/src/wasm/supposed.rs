@@ -3,17 +3,16 @@
 //! It pays the price of a deployment before any of it is read, so gas bounds the work of a request. Nothing outlives
 //! the handle: no machine code in memory or on disk, and no instances.
 
-use super::contract::{CompiledContract, code_id};
+use super::contract::{CodeId, CompiledContract};
 use super::creation::{compressed_bytes, unpack};
 use super::engine::{CompileError, WasmEngine};
 use super::gas::{self, Schedule};
 use crate::price;
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::keccak256;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// By [`code_id`].
-pub(super) type Supposed = Arc<BTreeMap<B256, CompiledContract>>;
+pub(super) type Supposed = Arc<BTreeMap<CodeId, CompiledContract>>;
 
 impl WasmEngine {
     /// Makes this handle and its later clones run `code` in addition to the chain's. Returns its gas, at most `gas`.
@@ -22,7 +21,7 @@ impl WasmEngine {
         let unpacking = paid_so_far(price::CREATE + gas::unpack_gas(compressed_bytes(code)))?;
         let wasm = unpack(code)?;
         paid_so_far(unpacking + schedule.compile_gas(wasm.len(), []))?;
-        let id = code_id(schedule.version, &keccak256(code));
+        let id = CodeId::new(schedule.version, &keccak256(code));
         let contract = match self.recent(&id) {
             Some(contract) => contract,
             None => {
