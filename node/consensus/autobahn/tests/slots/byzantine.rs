@@ -250,8 +250,8 @@ fn p14_a_ticket_for_another_value_is_no_ticket() {
     let nowhere = B256::repeat_byte(7);
     let tickets = [
         (nowhere, Some(first.clone())), // A commit, but of another value.
-        (second.cut, Some(second)), // Another slot's commit.
-        (first.cut, None), // No commit.
+        (second.cut, Some(second)),     // Another slot's commit.
+        (first.cut, None),              // No commit.
         (B256::ZERO, None),
     ];
     for (anchor, previous) in tickets {
