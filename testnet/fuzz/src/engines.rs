@@ -132,7 +132,8 @@ fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
             break;
         }
         // Messages are faster than timeouts.
-        for node in (0..SIZE).filter(|_| round % 8 == 0 || flying.is_empty()) {
+        let passes = round % 8 == 0 || flying.is_empty();
+        for node in (0..SIZE).filter(|_| passes) {
             let sent = nodes[usize::from(node)].pass(1);
             send(&mut flying, node, sent);
         }
