@@ -59,6 +59,8 @@ pub(crate) struct SlotState {
     /// The value to propose whose cut is missing here, and how often it was asked for (P6).
     wanted: Option<(B256, usize)>,
     pub timers: Timers,
+    /// When the timer of this view started.
+    since: Option<TimestampMs>,
 }
 
 /// A cut and its digest.
@@ -190,6 +192,7 @@ impl SlotState {
             bodies: BTreeMap::new(),
             wanted: None,
             timers: Timers::default(),
+            since: None,
         }
     }
 
