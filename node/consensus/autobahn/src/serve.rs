@@ -1,6 +1,6 @@
 //! Answering peers: where we stand, cars, commits, votes and certificates that they show they lack.
 //!
-//! **What answers cost is bounded per peer and time.** Every peer has an [`Allowance`] of bytes that refills with time. A question that
+//! **What answers cost is bounded per peer and time.** Every peer has an allowance of bytes that refills with time. A question that
 //! comes while it is used up waits, up to [`MAX_WAITING`] of them, until it is not. So a peer that floods questions gets the same share
 //! as one that asks politely, and neither takes anything from the others.
 
@@ -11,7 +11,7 @@ use crate::{
     slots,
     verify::{MAX_CARS, max_commits},
 };
-use corniche_engine::{Allowance, Rate};
+use corniche_engine::{Allowances, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,7 +27,7 @@ pub const MAX_WAITING: usize = 64;
 /// What is owed to peers, and what they may still cost.
 #[derive(Default)]
 pub struct Service {
-    allowances: BTreeMap<ValidatorIndex, Allowance>,
+    allowances: Allowances,
     /// Of peers that have questions.
     waiting: BTreeMap<ValidatorIndex, VecDeque<Question>>,
 }
@@ -61,7 +61,7 @@ fn rate(config: &Config, committee_size: usize) -> Rate {
 impl Service {
     /// When the next waiting question may be answered.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        self.waiting.keys().filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
+        self.allowances.ready_at(self.waiting.keys())
     }
 
     pub fn count(&self) -> usize {
@@ -70,17 +70,14 @@ impl Service {
 
     /// The next question of this peer, if its allowance at this rate is not used up.
     fn next(&mut self, peer: ValidatorIndex, rate: Rate, now: TimestampMs) -> Option<Question> {
-        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate, now));
-        let waiting = self.waiting.get_mut(&peer).filter(|_| allowance.refill(now))?;
+        let waiting = self.waiting.get_mut(&peer).filter(|_| self.allowances.refill(peer, rate, now))?;
         // Small answers first: a peer that fetches long histories is not silent about slots for as long.
         let small = waiting.iter().position(|question| !matches!(question, Question::Cars { .. }));
         waiting.remove(small.unwrap_or(0))
     }
 
     fn spend(&mut self, peer: ValidatorIndex, bytes: usize) {
-        if let Some(allowance) = self.allowances.get_mut(&peer) {
-            allowance.spend(LEAST + bytes as u64);
-        }
+        self.allowances.spend(peer, LEAST + bytes as u64);
     }
 }
 

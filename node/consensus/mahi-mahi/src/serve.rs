@@ -1,6 +1,6 @@
 //! Answering peers: greetings, missing blocks, late coin shares.
 //!
-//! **What answers cost is bounded per peer and time.** Every peer has an [`Allowance`] that refills with time and is charged with
+//! **What answers cost is bounded per peer and time.** Every peer has an allowance that refills with time and is charged with
 //! what its answers cost. A question that comes while it is used up waits (one of a kind per peer, the newest) until it is
 //! not. So a peer that floods questions gets the same share as one that asks politely, and neither takes anything from the
 //! others. No answer walks more of the DAG than it sends.
@@ -12,7 +12,7 @@ use crate::{
     message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
     proposer::Proposer,
 };
-use corniche_engine::{Allowance, Rate};
+use corniche_engine::{Allowances, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -31,9 +31,9 @@ const IDLE_CHECKS_PER_SECOND: u64 = 2_000;
 /// What is owed to peers, and what they may still cost.
 #[derive(Default)]
 pub struct Service {
-    allowances: BTreeMap<ValidatorIndex, Allowance>,
+    allowances: Allowances,
     /// Checks of blocks in the answers of a peer that do not extend the DAG. Honest peers need few, so this is not their allowance for questions.
-    idle_checks: BTreeMap<ValidatorIndex, Allowance>,
+    idle_checks: Allowances,
     hellos: BTreeMap<ValidatorIndex, Hello>,
     /// Own coin shares that were signed for peers. A share is deterministic, and signing one takes a fifth of a millisecond.
     own_shares: BTreeMap<Round, CoinShare>,
@@ -66,8 +66,7 @@ impl Service {
 
     /// When the next waiting question may be answered.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        let waiting = self.hellos.keys().chain(self.fetches.keys());
-        waiting.filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
+        self.allowances.ready_at(self.hellos.keys().chain(self.fetches.keys()))
     }
 
     /// Rounds up to `floor` are final: nobody needs their coins.
@@ -77,16 +76,14 @@ impl Service {
 
     /// `blocks` answered, or as much work as that.
     fn spend(&mut self, peer: ValidatorIndex, blocks: u64) {
-        if let Some(allowance) = self.allowances.get_mut(&peer) {
-            allowance.spend(blocks.saturating_mul(BLOCK));
-        }
+        self.allowances.spend(peer, blocks.saturating_mul(BLOCK));
     }
 }
 
 impl MahiMahi {
     fn may_spend(&mut self, peer: ValidatorIndex) -> bool {
         let rate = rate(&self.config, self.committee.size());
-        self.service.allowances.entry(peer).or_insert_with(|| Allowance::full(rate, self.now)).refill(self.now)
+        self.service.allowances.refill(peer, rate, self.now)
     }
 
     pub(crate) fn take_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
@@ -230,14 +227,12 @@ impl MahiMahi {
     /// True while this peer's answers may cost signature checks.
     pub(crate) fn may_check_block(&mut self, from: ValidatorIndex) -> bool {
         let rate = idle_check_rate(&self.config, self.committee.size());
-        self.service.idle_checks.entry(from).or_insert_with(|| Allowance::full(rate, self.now)).refill(self.now)
+        self.service.idle_checks.refill(from, rate, self.now)
     }
 
     /// A block in an answer was checked and did not extend the DAG.
     pub(crate) fn spend_block_check(&mut self, from: ValidatorIndex) {
-        if let Some(allowance) = self.service.idle_checks.get_mut(&from) {
-            allowance.spend(BLOCK);
-        }
+        self.service.idle_checks.spend(from, BLOCK);
     }
 }
 
