@@ -1,12 +1,15 @@
 //! Inbound connections that have not proven a key yet. They cost a stranger nothing, so each address has a share of the slots, and
-//! what does not get on makes room for newcomers. Addresses of validators have slots of their own.
+//! connections that do not get on make room for newcomers. Addresses of validators have slots of their own.
+//!
+//! An IPv6 address counts with its whole /64. A stranger can have a /48 with 65,536 of those, so without free slots sites make room, not
+//! addresses.
 //!
 //! Source addresses of TCP are proven by its handshake. Those of QUIC can be forged, so the two do not share slots.
 //!
 //! This is a transport around the transport because a pending connection of libp2p can be ended in no other way than by its future.
 
 use crate::{Transport as Kind, origin::inbound_origin, shared::Shared};
-use corniche_origin::Origin;
+use corniche_origin::{Origin, Site};
 use futures::{FutureExt, future::BoxFuture};
 use libp2p::{
     Multiaddr, PeerId, Transport,
@@ -66,7 +69,7 @@ impl<T> Pending<T> {
     }
 
     /// Gives a connection from `origin`, where so many validators are known to be, a slot. Without a free one it takes that of the
-    /// oldest connection of its own address, if that has its share, and otherwise of the addresses that have most; `None` if that
+    /// oldest connection of its own address, if that has its share, and otherwise of the sites that have most; `None` if that
     /// connection is still within its grace.
     fn admit(&mut self, now: Instant, origin: Origin, validators: usize, end: T) -> Option<Admitted> {
         let per_address = self.bounds.per_address + 2 * validators;
@@ -76,9 +79,9 @@ impl<T> Pending<T> {
         let victim = if of_origin >= per_address {
             Some(self.oldest(|entry| entry.origin == origin))
         } else if !reserved && shared >= self.bounds.all {
-            let counts = self.shared_by_address();
+            let counts = self.shared_by_site();
             let most = counts.values().max().copied().unwrap_or_default();
-            Some(self.oldest(|entry| !entry.reserved && counts.get(&entry.origin) == Some(&most)))
+            Some(self.oldest(|entry| !entry.reserved && counts.get(&entry.origin.site()) == Some(&most)))
         } else {
             None
         };
@@ -96,10 +99,10 @@ impl<T> Pending<T> {
         self.entries.iter().find(|(_, entry)| which(entry)).map(|(id, _)| *id)
     }
 
-    fn shared_by_address(&self) -> BTreeMap<Origin, usize> {
+    fn shared_by_site(&self) -> BTreeMap<Site, usize> {
         let mut counts = BTreeMap::new();
         for entry in self.entries.values().filter(|entry| !entry.reserved) {
-            *counts.entry(entry.origin).or_default() += 1;
+            *counts.entry(entry.origin.site()).or_default() += 1;
         }
         counts
     }
@@ -257,6 +260,21 @@ mod tests {
         assert_eq!(pending.admit(start, origin(3), 0, ()), None);
         assert!(matches!(pending.admit(start + GRACE, origin(3), 0, ()), Some(Admitted::Evicting(_))));
         assert_eq!([1, 2, 3].map(|last| from(&pending, last)), [1, 2, 1]);
+    }
+
+    /// Each of its /64s has one slot, as many as any honest address.
+    #[test]
+    fn a_stranger_with_a_whole_site_makes_room_for_others() {
+        let (mut pending, start) = (pending(8, 2), Instant::now());
+        assert!(pending.admit(start, origin(1), 0, ()).is_some());
+        for number in 0..7 {
+            let origin = inbound_origin(&format!("/ip6/2001:db8:0:{number:x}::1/tcp/1").parse().unwrap());
+            assert!(pending.admit(start, origin, 0, ()).is_some());
+        }
+        for last in 2..=7 {
+            assert!(matches!(pending.admit(start + GRACE, origin(last), 0, ()), Some(Admitted::Evicting(_))));
+        }
+        assert!((1..=7).all(|last| from(&pending, last) == 1), "the site pays");
     }
 
     #[test]
