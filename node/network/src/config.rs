@@ -78,13 +78,21 @@ pub struct Limits {
     pub guest_answer_bytes_per_second: u32,
     /// Bytes of answers to all peers outside the committee, likewise.
     pub guests_answer_bytes_per_second: u32,
-    /// What a peer outside the committee may send on average; beyond it, reading slows down.
-    pub frames_per_second: u32,
-    pub bytes_per_second: u32,
+    /// Messages and requests of one peer outside the committee, on average; beyond it, reading slows down.
+    pub guest_rate: Rate,
+    /// Messages and requests of one validator, likewise. An honest one sends some hundred a second, and after a pause what its queues hold.
+    pub validator_rate: Rate,
     /// How long a peer whose score ran out stays away.
     pub ban: Duration,
     /// The same for a validator: nobody else can take its seat, so it may try again sooner.
     pub validator_ban: Duration,
+}
+
+/// An average. As much as a second's worth may come at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    pub frames_per_second: u32,
+    pub bytes_per_second: u32,
 }
 
 /// Bounds of one channel of one peer.
@@ -135,8 +143,8 @@ impl Default for Limits {
             validator_answer_bytes_per_second: 64 * 1024 * 1024,
             guest_answer_bytes_per_second: 8 * 1024 * 1024,
             guests_answer_bytes_per_second: 32 * 1024 * 1024,
-            frames_per_second: 1000,
-            bytes_per_second: 16 * 1024 * 1024,
+            guest_rate: Rate { frames_per_second: 1_000, bytes_per_second: 16 * 1024 * 1024 },
+            validator_rate: Rate { frames_per_second: 5_000, bytes_per_second: 256 * 1024 * 1024 },
             ban: Duration::from_secs(600),
             validator_ban: Duration::from_secs(60),
         }

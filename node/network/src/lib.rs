@@ -9,7 +9,9 @@
 //!   a link loses by ending is lost. Whoever needs certainty fetches what is missing.
 //! - A **request** gets one answer or one error, in bounded time, whatever the peer does.
 //! - **Who** a peer is the transport proves: a [`PeerKey`] is an ed25519 key, and a validator is a peer whose key stands in the
-//!   genesis. Validators have reserved slots, everybody else shares a limited number of them, by address, and a rate limit.
+//!   genesis. Validators have reserved slots, everybody else shares a limited number of them, by address.
+//! - **Rates** of messages and requests are limited per peer: beyond its rate a peer's stream is not read, so a flood stays with its sender
+//!   and costs no decoding. The limit of validators is several times what an honest one sends.
 //! - **Slots** cannot be used up by strangers: an address has a share, what is slow or idle makes room for newcomers, and addresses
 //!   of validators have slots of their own before anybody has proven a key ([`inbound`], [`gate`]).
 //! - **Faults** cost points; a peer without points left is disconnected and banned for a while ([`Fault`]).
@@ -45,7 +47,7 @@ mod stats;
 mod streams;
 mod transport;
 
-pub use config::{ChainIdentity, ChannelLimits, Limits, NetworkConfig, Timing, Transport};
+pub use config::{ChainIdentity, ChannelLimits, Limits, NetworkConfig, Rate, Timing, Transport};
 pub use event::{Channel, Event, Events, Peer, Reply};
 pub use fault::Fault;
 pub use fetch::RequestError;

@@ -58,7 +58,7 @@ counters! {
         request_bytes_received,
         faults,
         bans,
-        /// Times that reading from a peer outside the committee waited for its rate limit.
+        /// Times that reading from a peer waited for its rate limit.
         throttled,
     }
 }
