@@ -99,8 +99,9 @@ impl Desk {
         let factor = 1u64.checked_shl(view.0).unwrap_or(u64::MAX);
         let full = view_timeout_ms.saturating_mul(factor).min(max_view_timeout_ms.max(view_timeout_ms));
         let is_early = usize::try_from(view.0).is_ok_and(|view| view <= self.committee.faulty());
-        let is_short = is_early && self.leaders.is_distrusted(self.schedule.leader(slot, view));
-        if is_short { self.leaders.short_timeout(view_timeout_ms).min(full) } else { full }
+        let leader = self.schedule.leader(slot, view);
+        let short = is_early.then(|| self.leaders.short_timeout(leader, view_timeout_ms)).flatten();
+        short.map_or(full, |short| short.min(full))
     }
 
     // ---- mail ------------------------------------------------------------------------------------------------------

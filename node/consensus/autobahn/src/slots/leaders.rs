@@ -1,8 +1,9 @@
 //! Distrusted leaders: those whose connection is down, and those of views that ended without a commit, until a slot that they lead commits in
 //! its first view. They get a short timer, so that a dead leader does not cost everybody the full one in each of its slots.
 //!
-//! Safety does not rest on timers, and liveness does not rest on trust (`Desk::view_timeout`). A short timer is twice what views took lately,
-//! so a leader that came back commits within it and is trusted again. It is measured on views that committed, whoever led them: on a network
+//! Safety does not rest on timers, and liveness does not rest on trust (`Desk::view_timeout`). Nothing comes over a connection that is down, so
+//! that timer is the shortest. Otherwise the short timer is twice what views took lately, so a leader that came back commits within it and is
+//! trusted again. It is measured on views that committed, whoever led them: on a network
 //! that became slower all leaders may lose trust, and the commits of later views then lengthen the short timer until they redeem themselves.
 
 use crate::message::Slot;
@@ -59,17 +60,18 @@ impl Leaders {
         self.recent.push_back(duration);
     }
 
-    pub fn is_distrusted(&self, leader: ValidatorIndex) -> bool {
-        self.down.contains(&leader) || self.judged.get(&leader).is_some_and(|(_, committed)| !committed)
-    }
-
-    /// Timer of a distrusted leader's view, ms, for a `view_timeout_ms`. More than that where views take longer, and the largest number before
-    /// anything was measured: the caller bounds it by the full timer.
-    pub fn short_timeout(&self, view_timeout_ms: u64) -> u64 {
+    /// Timer of a distrusted leader's view, ms, for a `view_timeout_ms`; the caller bounds it by the full timer. `None` for a trusted leader,
+    /// and before anything was measured.
+    pub fn short_timeout(&self, leader: ValidatorIndex, view_timeout_ms: u64) -> Option<u64> {
+        let least = view_timeout_ms.div_ceil(MIN_PART);
+        if self.down.contains(&leader) {
+            return Some(least);
+        }
+        self.judged.get(&leader).filter(|(_, committed)| !committed)?;
         let mut recent: Vec<u64> = self.recent.iter().copied().collect();
         recent.sort_unstable();
-        let median = recent.get(recent.len() / 2);
-        median.map_or(u64::MAX, |median| median.saturating_mul(MEDIANS).max(view_timeout_ms.div_ceil(MIN_PART)))
+        let median = recent.get(recent.len() / 2)?;
+        Some(median.saturating_mul(MEDIANS).max(least))
     }
 }
 
@@ -82,17 +84,23 @@ mod tests {
     fn measured(durations: &[u64]) -> Leaders {
         let mut leaders = Leaders::new(durations.len());
         durations.iter().for_each(|duration| leaders.measure(*duration));
+        leaders.judge(LEADER, Slot(1), false);
         leaders
+    }
+
+    fn is_distrusted(leaders: &Leaders, leader: ValidatorIndex) -> bool {
+        leaders.short_timeout(leader, 1_000).is_some()
     }
 
     #[test]
     fn the_short_timer_follows_what_views_take() {
-        assert_eq!(Leaders::new(4).short_timeout(1_000), u64::MAX, "nothing is known");
-        assert_eq!(measured(&[100; 4]).short_timeout(1_000), 200);
-        assert_eq!(measured(&[10; 4]).short_timeout(1_000), 125);
-        assert_eq!(measured(&[900; 4]).short_timeout(1_000), 1_800);
-        assert_eq!(measured(&[u64::MAX; 4]).short_timeout(1_000), u64::MAX);
-        assert_eq!(measured(&[0; 4]).short_timeout(1), 1, "a timer of no time would never let anything happen");
+        let mut unmeasured = Leaders::new(4);
+        unmeasured.judge(LEADER, Slot(1), false);
+        assert_eq!(unmeasured.short_timeout(LEADER, 1_000), None, "nothing is known");
+        for (duration, timer) in [(100, 200), (10, 125), (900, 1_800), (u64::MAX, u64::MAX)] {
+            assert_eq!(measured(&[duration; 4]).short_timeout(LEADER, 1_000), Some(timer), "{duration} ms");
+        }
+        assert_eq!(measured(&[0; 4]).short_timeout(LEADER, 1), Some(1), "a timer of no time would never let anything happen");
     }
 
     #[test]
@@ -102,7 +110,8 @@ mod tests {
             for extreme in [0, 1_000_000] {
                 let mut durations = vec![100; size];
                 durations[..faulty].fill(extreme);
-                assert_eq!(measured(&durations).short_timeout(1_000), 200, "{size} validators, {extreme} ms");
+                let timer = measured(&durations).short_timeout(LEADER, 1_000);
+                assert_eq!(timer, Some(200), "{size} validators, {extreme} ms");
             }
         }
     }
@@ -111,31 +120,30 @@ mod tests {
     fn only_the_last_rotation_is_measured() {
         let mut leaders = measured(&[10; 4]);
         (0..3).for_each(|_| leaders.measure(300));
-        assert_eq!((leaders.short_timeout(1_000), leaders.recent.len()), (600, 4));
+        assert_eq!((leaders.short_timeout(LEADER, 1_000), leaders.recent.len()), (Some(600), 4));
     }
 
     #[test]
     fn the_last_slot_decides_in_whatever_order_they_commit() {
-        let mut leaders = Leaders::new(4);
-        assert!(!leaders.is_distrusted(LEADER));
+        let mut leaders = measured(&[10; 4]);
         leaders.judge(LEADER, Slot(5), false);
-        assert!(leaders.is_distrusted(LEADER));
+        assert!(is_distrusted(&leaders, LEADER));
         leaders.judge(LEADER, Slot(9), true);
-        leaders.judge(LEADER, Slot(1), false);
-        assert!(!leaders.is_distrusted(LEADER));
-        assert!(!leaders.is_distrusted(ValidatorIndex(2)));
+        leaders.judge(LEADER, Slot(2), false);
+        assert!(!is_distrusted(&leaders, LEADER) && !is_distrusted(&leaders, ValidatorIndex(2)));
     }
 
     #[test]
     fn a_connection_that_ends_costs_trust_until_it_is_back() {
         let mut leaders = Leaders::new(4);
         leaders.down(LEADER);
-        assert!(leaders.is_distrusted(LEADER));
+        assert_eq!(leaders.short_timeout(LEADER, 1_000), Some(125), "whatever views take");
         leaders.up(LEADER);
-        assert!(!leaders.is_distrusted(LEADER));
+        assert!(!is_distrusted(&leaders, LEADER));
         // A new connection says nothing about slots.
-        leaders.judge(LEADER, Slot(1), false);
+        let mut leaders = measured(&[300; 4]);
+        leaders.down(LEADER);
         leaders.up(LEADER);
-        assert!(leaders.is_distrusted(LEADER));
+        assert_eq!(leaders.short_timeout(LEADER, 1_000), Some(600));
     }
 }
