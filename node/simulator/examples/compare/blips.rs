@@ -263,11 +263,11 @@ impl Run {
 
 impl Case {
     /// In a partition one slot and transfer: the other half's transactions, over one validator's line. Otherwise the slots went on meanwhile, so
-    /// a validator that was away may not be ready for its first turn: its short timer, which is two slots, and the slot in its next view.
+    /// each validator that was away may not be ready for its first turn, which then takes its short timer of two slots longer.
     fn bar_ms(&self, rate: f64) -> f64 {
         let slot_ms = SLOT_DELAYS * LONGEST_MS;
         match self.fault.kind {
-            Kind::CutOff(_) | Kind::Crash(_) => 3.0 * slot_ms,
+            Kind::CutOff(away) | Kind::Crash(away) => (1.0 + 2.0 * away.len() as f64) * slot_ms,
             Kind::Split => slot_ms + rate / 2.0 * self.fault.for_ms as f64 * 512.0 / 1.25e9,
         }
     }
