@@ -8,7 +8,8 @@
 #![allow(clippy::print_stdout)]
 
 use corniche_network::{
-    ChainIdentity, Channel, Event, Events, Network, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey, Sent, Transport,
+    ChainIdentity, Channel, Event, Events, Network, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey, Rate, Sent,
+    Transport,
 };
 use corniche_types::{B256, Bytes};
 use std::time::{Duration, Instant};
@@ -69,10 +70,12 @@ impl Pair {
         let runtimes = [runtime(), runtime()];
         let identities = [1, 2].map(|number| NetworkIdentity::from_seed([number; 32]));
         let keys: Vec<PeerKey> = identities.iter().map(NetworkIdentity::key).collect();
-        let config = |number: usize| NetworkConfig {
-            listen: vec![listen.parse().expect("an address")],
-            preferred_transport: transport,
-            ..NetworkConfig::new(identities[number].clone(), CHAIN, keys.clone())
+        let config = |number: usize| {
+            let mut config = NetworkConfig::new(identities[number].clone(), CHAIN, keys.clone());
+            config.listen.push(listen.parse().expect("an address"));
+            config.preferred_transport = transport;
+            config.limits.validator_rate = Rate { frames_per_second: u32::MAX, bytes_per_second: u32::MAX };
+            config
         };
         let (first, first_events) = runtimes[0].block_on(Network::start(config(0))).expect("it starts");
         let address = format!("{}/p2p/{}", first.listen_addresses()[0], first.key());

@@ -84,15 +84,24 @@ pub struct Limits {
     pub guest_answer_bytes_per_second: u32,
     /// Average bytes of responses per second to all guests together, default 32 MiB.
     pub guests_answer_bytes_per_second: u32,
-    /// Average messages and bytes per second that a guest may send, default 1,000 and 16 MiB; above that, the
-    /// node reads more slowly.
-    pub frames_per_second: u32,
-    pub bytes_per_second: u32,
+    /// Average rate of messages and requests of one guest, default 1,000 and 16 MiB a second; above that, the node
+    /// reads more slowly.
+    pub guest_rate: Rate,
+    /// Average rate of one validator, default 5,000 and 256 MiB a second. An honest one sends some hundred messages a
+    /// second, and after a pause the contents of its queues.
+    pub validator_rate: Rate,
     /// Duration of a ban, default 600 s.
     pub ban: Duration,
     /// Duration of a ban for validators, default 60 s. Shorter, because no other peer can take a validator's
     /// place.
     pub validator_ban: Duration,
+}
+
+/// Average rate. A burst may be as large as a second's worth.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    pub frames_per_second: u32,
+    pub bytes_per_second: u32,
 }
 
 /// Limits on one channel of one peer.
@@ -144,8 +153,8 @@ impl Default for Limits {
             validator_answer_bytes_per_second: 64 * 1024 * 1024,
             guest_answer_bytes_per_second: 8 * 1024 * 1024,
             guests_answer_bytes_per_second: 32 * 1024 * 1024,
-            frames_per_second: 1000,
-            bytes_per_second: 16 * 1024 * 1024,
+            guest_rate: Rate { frames_per_second: 1_000, bytes_per_second: 16 * 1024 * 1024 },
+            validator_rate: Rate { frames_per_second: 5_000, bytes_per_second: 256 * 1024 * 1024 },
             ban: Duration::from_secs(600),
             validator_ban: Duration::from_secs(60),
         }

@@ -104,9 +104,7 @@ pub(crate) async fn answer(
         Ok(Err(FrameError::Closed | FrameError::Io(_))) | Err(_) => return None,
     };
     general.request_bytes_received.add(request.len());
-    if let Some(throttle) = &link.throttle
-        && throttle.wait(request.len()).await
-    {
+    if link.throttle.wait(request.len()).await {
         general.throttled.one();
     }
     let Ok(_turn) = timeout(time, turn(&shared, &link)).await else {

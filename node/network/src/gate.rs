@@ -8,7 +8,7 @@ use crate::{
     origin::{inbound_origin, origin},
     shared::Shared,
 };
-use corniche_origin::Origin;
+use corniche_origin::{Origin, Site};
 use libp2p::{
     Multiaddr, PeerId,
     core::{ConnectedPoint, Endpoint, transport::PortUse},
@@ -64,8 +64,10 @@ impl<Id: Ord + Copy> GuestSlots<Id> {
     /// Gives a guest from `origin` a slot, if possible; returns the guest that loses its slot. `heard` is the
     /// time when a guest last sent something, if ever.
     ///
-    /// If no slot is free, the guest that was idle longest loses its slot. Candidates are guests that are
-    /// idle long enough, and guests whose address would still have at least as many slots as the new one's.
+    /// If no slot is free, the guest that was idle longest loses its slot. Candidates are guests that are idle long
+    /// enough, and guests whose site (IPv6: /48) would still have at least as many slots as the new one's. Within the new
+    /// guest's own site, addresses are compared instead. A stranger's /48 has 65,536 addresses, so comparing addresses
+    /// alone would give one stranger all slots.
     fn admit(
         &self,
         now: Instant,
@@ -73,7 +75,12 @@ impl<Id: Ord + Copy> GuestSlots<Id> {
         heard: impl Fn(&Id, &PeerKey) -> Option<Instant>,
     ) -> Result<Option<Id>, Refused> {
         let at = |origin: Origin| self.guests.values().filter(|guest| guest.origin == origin).count();
-        let own = at(origin);
+        let at_site = |site: Site| self.guests.values().filter(|guest| guest.origin.site() == site).count();
+        let (own, own_at_site) = (at(origin), at_site(origin.site()));
+        let has_more = |guest: &Guest| match guest.origin.site() {
+            site if site == origin.site() => at(guest.origin) >= own + 2,
+            site => at_site(site) >= own_at_site + 2,
+        };
         let idle_since = |(id, guest): &(&Id, &Guest)| heard(id, &guest.peer).unwrap_or(guest.since).max(guest.since);
         let is_idle = |entry: &(&Id, &Guest)| now.saturating_duration_since(idle_since(entry)) >= self.idle;
         if own >= self.per_address {
@@ -84,7 +91,7 @@ impl<Id: Ord + Copy> GuestSlots<Id> {
         if self.guests.len() < self.all {
             return Ok(None);
         }
-        let candidates = self.guests.iter().filter(|entry| is_idle(entry) || at(entry.1.origin) >= own + 2);
+        let candidates = self.guests.iter().filter(|entry| is_idle(entry) || has_more(entry.1));
         let victim = candidates.min_by_key(idle_since).map(|(id, _)| *id);
         victim.map(Some).ok_or(Refused::Full)
     }
@@ -232,11 +239,20 @@ mod tests {
 
     /// Numbered guests from these addresses, connected since `start`.
     fn slots(start: Instant, all: usize, per_address: usize, from: &[u8]) -> GuestSlots<usize> {
-        let guest = |(number, last): (usize, &u8)| {
+        slots_of(start, all, per_address, from.iter().map(|last| origin(*last)))
+    }
+
+    fn slots_of(start: Instant, all: usize, per_address: usize, from: impl Iterator<Item = Origin>) -> GuestSlots<usize> {
+        let guest = |(number, origin)| {
             let peer = PeerKey(B256::with_last_byte(number as u8));
-            (number, Guest { peer, origin: origin(*last), since: start })
+            (number, Guest { peer, origin, since: start })
         };
-        GuestSlots { all, per_address, idle: IDLE, guests: from.iter().enumerate().map(guest).collect() }
+        GuestSlots { all, per_address, idle: IDLE, guests: from.enumerate().map(guest).collect() }
+    }
+
+    /// The /64 with this number of one /48.
+    fn of_one_site(number: u16) -> Origin {
+        inbound_origin(&format!("/ip6/2001:db8:0:{number:x}::1/tcp/1").parse().unwrap())
     }
 
     #[test]
@@ -272,5 +288,16 @@ mod tests {
         assert_eq!(slots.admit(start, origin(3), busy), Ok(Some(0)));
         assert_eq!(slots.admit(start, origin(2), busy), Ok(Some(0)), "two and two");
         assert_eq!(slots.admit(start, origin(1), busy), Err(Refused::Full));
+    }
+
+    #[test]
+    fn busy_guests_of_one_site_make_room_for_other_sites() {
+        let start = Instant::now();
+        let busy = |_: &usize, _: &PeerKey| Some(start);
+        let from = [origin(1), origin(1)].into_iter().chain((0..6).map(of_one_site));
+        let slots = slots_of(start, 8, 4, from);
+        assert_eq!(slots.admit(start, origin(2), busy), Ok(Some(0)), "the site and one address both have two more");
+        assert_eq!(slots.admit(start, origin(1), busy), Ok(Some(2)), "its own address has two, the site has six");
+        assert_eq!(slots.admit(start, of_one_site(9), busy), Err(Refused::Full), "the site takes no slot of others");
     }
 }

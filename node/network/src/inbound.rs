@@ -1,13 +1,16 @@
 //! Inbound connections without a proven key. Strangers can open them for free, so each address has a share of
 //! the slots, and stalled ones lose their slot to new ones. Addresses of validators have separate slots.
 //!
+//! An IPv6 address counts with its whole /64. A stranger may have a /48 with 65,536 of those, so eviction compares
+//! sites (/48), not addresses.
+//!
 //! TCP's handshake proves source addresses. QUIC's can be forged, so the two do not share slots.
 //!
 //! This is a transport around the transport, because a pending connection of libp2p can only be ended through
 //! its future.
 
 use crate::{Transport as Kind, origin::inbound_origin, shared::Shared};
-use corniche_origin::Origin;
+use corniche_origin::{Origin, Site};
 use futures::{FutureExt, future::BoxFuture};
 use libp2p::{
     Multiaddr, PeerId, Transport,
@@ -68,7 +71,7 @@ impl<T> Pending<T> {
 
     /// Gives a connection from `origin`, the address of `validators` known validators, a slot. If its address
     /// has used its share, the oldest connection of that address loses its slot. If all slots are used, the
-    /// oldest connection of the addresses with the most slots does. `None` if that connection is still within
+    /// oldest connection of the sites with the most slots does. `None` if that connection is still within
     /// its grace period.
     fn admit(&mut self, now: Instant, origin: Origin, validators: usize, end: T) -> Option<Admitted> {
         let per_address = self.bounds.per_address + 2 * validators;
@@ -78,9 +81,9 @@ impl<T> Pending<T> {
         let victim = if of_origin >= per_address {
             Some(self.oldest(|entry| entry.origin == origin))
         } else if !reserved && shared >= self.bounds.all {
-            let counts = self.shared_by_address();
+            let counts = self.shared_by_site();
             let most = counts.values().max().copied().unwrap_or_default();
-            Some(self.oldest(|entry| !entry.reserved && counts.get(&entry.origin) == Some(&most)))
+            Some(self.oldest(|entry| !entry.reserved && counts.get(&entry.origin.site()) == Some(&most)))
         } else {
             None
         };
@@ -98,10 +101,10 @@ impl<T> Pending<T> {
         self.entries.iter().find(|(_, entry)| which(entry)).map(|(id, _)| *id)
     }
 
-    fn shared_by_address(&self) -> BTreeMap<Origin, usize> {
+    fn shared_by_site(&self) -> BTreeMap<Site, usize> {
         let mut counts = BTreeMap::new();
         for entry in self.entries.values().filter(|entry| !entry.reserved) {
-            *counts.entry(entry.origin).or_default() += 1;
+            *counts.entry(entry.origin.site()).or_default() += 1;
         }
         counts
     }
@@ -259,6 +262,21 @@ mod tests {
         assert_eq!(pending.admit(start, origin(3), 0, ()), None);
         assert!(matches!(pending.admit(start + GRACE, origin(3), 0, ()), Some(Admitted::Evicting(_))));
         assert_eq!([1, 2, 3].map(|last| from(&pending, last)), [1, 2, 1]);
+    }
+
+    /// Each of its /64s has one slot, as many as any honest address.
+    #[test]
+    fn a_stranger_with_a_whole_site_makes_room_for_others() {
+        let (mut pending, start) = (pending(8, 2), Instant::now());
+        assert!(pending.admit(start, origin(1), 0, ()).is_some());
+        for number in 0..7 {
+            let origin = inbound_origin(&format!("/ip6/2001:db8:0:{number:x}::1/tcp/1").parse().unwrap());
+            assert!(pending.admit(start, origin, 0, ()).is_some());
+        }
+        for last in 2..=7 {
+            assert!(matches!(pending.admit(start + GRACE, origin(last), 0, ()), Some(Admitted::Evicting(_))));
+        }
+        assert!((1..=7).all(|last| from(&pending, last) == 1), "the site pays");
     }
 
     #[test]

@@ -11,7 +11,10 @@
 //! - A **request** gets one response or one error, in bounded time, for any behaviour of the peer.
 //! - **Identity**: the transport proves it. A [`PeerKey`] is an ed25519 key, and a validator is a peer whose
 //!   key is in the genesis. Validators have reserved slots. All other peers share a limited number of slots,
-//!   by address, and have a rate limit.
+//!   by address.
+//! - **Rates** of messages and requests are limited per peer. Beyond its rate a peer's stream is not read, so a
+//!   flood stays with its sender and costs no decoding. The limit of validators is several times the rate of an
+//!   honest one.
 //! - **Slots** cannot be exhausted by strangers. An address has a share, and slow or idle connections lose
 //!   their slots to new ones. Addresses of validators have separate slots before any key is proven
 //!   ([`inbound`], [`gate`]).
@@ -48,7 +51,7 @@ mod stats;
 mod streams;
 mod transport;
 
-pub use config::{ChainIdentity, ChannelLimits, Limits, NetworkConfig, Timing, Transport};
+pub use config::{ChainIdentity, ChannelLimits, Limits, NetworkConfig, Rate, Timing, Transport};
 pub use event::{Channel, Event, Events, Peer, Reply};
 pub use fault::Fault;
 pub use fetch::RequestError;

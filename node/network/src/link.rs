@@ -72,7 +72,7 @@ pub(crate) struct Link {
     pub asking: Arc<Semaphore>,
     /// Requests of the peer in progress.
     pub answering: Arc<Semaphore>,
-    pub throttle: Option<Throttle>,
+    pub throttle: Throttle,
     /// Turns to be answered.
     pub answer_turns: Semaphore,
     pub answer_meter: Throttle,
@@ -112,7 +112,7 @@ impl Link {
             backlogs.push(Backlog { receiver, bytes: bytes.clone() });
             Queue { sender, bytes }
         });
-        let throttle = peer.validator.is_none().then(|| Throttle::new(limits.frames_per_second, limits.bytes_per_second));
+        let rate = if peer.validator.is_some() { limits.validator_rate } else { limits.guest_rate };
         let in_flight = || Arc::new(Semaphore::new(limits.requests_in_flight));
         let (asking, answering) = (in_flight(), in_flight());
         let answer_bytes = match peer.validator {
@@ -129,7 +129,7 @@ impl Link {
             observed,
             asking,
             answering,
-            throttle,
+            throttle: Throttle::new(rate.frames_per_second, rate.bytes_per_second),
             queues,
             heard: Mutex::new(std::time::Instant::now()),
             up: Mutex::new(false),
@@ -231,9 +231,7 @@ async fn read_messages(link: &Link, channel: Channel, reader: impl AsyncRead + U
             Err(FrameError::Oversized { length, limit }) => return LinkEnd::Oversized { channel, length, limit },
             Err(FrameError::Io(error)) => return LinkEnd::Failed(channel, error),
         };
-        if let Some(throttle) = &link.throttle
-            && throttle.wait(length).await
-        {
+        if link.throttle.wait(length).await {
             link.shared.counters.general.throttled.one();
         }
         let bytes = match frame::read_body(&mut reader, length, stall).await {

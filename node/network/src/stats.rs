@@ -58,7 +58,7 @@ counters! {
         request_bytes_received,
         faults,
         bans,
-        /// Number of times that reading from a guest waited for its rate limit.
+        /// Number of times that reading from a peer waited for its rate limit.
         throttled,
     }
 }

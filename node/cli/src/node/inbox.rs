@@ -4,9 +4,10 @@
 //! [`IN_A_ROW`] messages a lower class has a turn, so that a validator that floods does not keep out guests and users. All but
 //! answers are bounded and push back. Many add, one thread receives.
 
+use super::fair::{Lines, Load, Share, Total, WhenFull};
 use corniche_pipeline::NodeKey;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard},
     time::Duration,
 };
@@ -25,7 +26,7 @@ pub struct Inbox<T> {
 
 struct Queues<T> {
     answers: VecDeque<T>,
-    messages: Lines<T>,
+    messages: Lines<NodeKey, T>,
     /// Each guest's newest message.
     guests: VecDeque<(NodeKey, T)>,
     transactions: VecDeque<T>,
@@ -38,52 +39,15 @@ struct Queues<T> {
     waits: bool,
 }
 
-/// Messages by sender. Each sender's stay in order.
-struct Lines<T> {
-    /// None is empty.
-    lines: BTreeMap<NodeKey, VecDeque<T>>,
-    /// The senders that have a line; the first is served next.
-    turns: VecDeque<NodeKey>,
-    items: usize,
-}
-
-impl<T> Lines<T> {
-    fn new() -> Self {
-        Self { lines: BTreeMap::new(), turns: VecDeque::new(), items: 0 }
-    }
-
-    fn push(&mut self, sender: NodeKey, item: T, capacity: usize) -> Result<(), T> {
-        let own = self.lines.get(&sender).map_or(0, VecDeque::len);
-        if own >= SHARE.min(capacity) || own > 0 && self.items >= capacity {
-            return Err(item);
-        }
-        if own == 0 {
-            self.turns.push_back(sender);
-        }
-        self.lines.entry(sender).or_default().push_back(item);
-        self.items += 1;
-        Ok(())
-    }
-
-    fn pop(&mut self) -> Option<T> {
-        let sender = self.turns.pop_front()?;
-        let line = self.lines.get_mut(&sender).expect("invariant: whoever has a turn has a line");
-        let item = line.pop_front().expect("invariant: no line is empty");
-        self.items -= 1;
-        if line.is_empty() {
-            self.lines.remove(&sender);
-        } else {
-            self.turns.push_back(sender);
-        }
-        Some(item)
-    }
-}
+/// A message takes one turn: the pipeline spends about as long on any.
+const MESSAGE: Load = Load { bytes: 0, cost: 0 };
 
 impl<T> Queues<T> {
-    fn new() -> Self {
+    fn new(capacity: usize) -> Self {
+        let share = Share { items: SHARE.min(capacity), bytes: usize::MAX, when_full: WhenFull::Refuse };
         Self {
             answers: VecDeque::new(),
-            messages: Lines::new(),
+            messages: Lines::new(share, Total { items: capacity, bytes: usize::MAX, one_each: true }),
             guests: VecDeque::new(),
             transactions: VecDeque::new(),
             in_a_row: 0,
@@ -98,7 +62,7 @@ impl<T> Queues<T> {
             return Some(answer);
         }
         if self.in_a_row < IN_A_ROW
-            && let Some(message) = self.messages.pop()
+            && let Some(message) = self.messages.take()
         {
             self.in_a_row += 1;
             return Some(message);
@@ -113,7 +77,7 @@ impl<T> Queues<T> {
         if transactions {
             lower = lower.or_else(|| self.transactions.pop_front());
         }
-        lower.or_else(|| self.next_of_guests()).or_else(|| self.messages.pop())
+        lower.or_else(|| self.next_of_guests()).or_else(|| self.messages.take())
     }
 
     fn next_of_guests(&mut self) -> Option<T> {
@@ -122,7 +86,7 @@ impl<T> Queues<T> {
 
     fn is_empty(&self, transactions: bool) -> bool {
         self.answers.is_empty()
-            && self.messages.turns.is_empty()
+            && self.messages.is_empty()
             && self.guests.is_empty()
             && (!transactions || self.transactions.is_empty())
     }
@@ -138,7 +102,7 @@ pub enum Received<T> {
 impl<T> Inbox<T> {
     /// `capacity` bounds each of the three lower classes.
     pub fn new(capacity: usize) -> Self {
-        Self { queues: Mutex::new(Queues::new()), arrived: Condvar::new(), capacity }
+        Self { queues: Mutex::new(Queues::new(capacity)), arrived: Condvar::new(), capacity }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues<T>> {
@@ -158,7 +122,7 @@ impl<T> Inbox<T> {
         if queues.closed {
             return Err(item);
         }
-        queues.messages.push(sender, item, self.capacity)?;
+        queues.messages.offer(sender, item, MESSAGE)?;
         self.wake(queues);
         Ok(())
     }
@@ -211,7 +175,7 @@ impl<T> Inbox<T> {
 
     /// Empty and open again, for another receiver.
     pub fn reopen(&self) {
-        *self.lock() = Queues::new();
+        *self.lock() = Queues::new(self.capacity);
     }
 
     pub fn is_closed(&self) -> bool {
@@ -322,9 +286,10 @@ mod tests {
         for sender in 0..10 {
             (0..SHARE).for_each(|number| _ = inbox.message([sender; 32], number));
         }
-        assert_eq!(inbox.lock().messages.items, 1_000 + 6, "six came when the class was full");
         assert!(inbox.message([10; 32], 5_000).is_ok() && inbox.message([10; 32], 5_001).is_err());
         assert!(all(&inbox, 11).contains(&5_000));
+        all(&inbox, 1_000 + 6 + 1 - 11);
+        assert!(inbox.lock().is_empty(true), "six came when the class was full");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Block server for peers that follow, on two threads: one for validators, one for other peers. Peers take
 //! turns, so a peer with many requests delays only itself. The network limits the bytes sent to each peer.
 
-use super::fair::{FairQueue, Load, Share, WhenFull};
+use super::fair::{FairQueue, Load, Share, Total, WhenFull};
 use corniche_network::{Peer, PeerKey, Reply};
 use corniche_pipeline::{BlockSource, FollowedBlock, Request, Response, answer};
 use corniche_store::Reader;
@@ -10,6 +10,7 @@ use std::{sync::Arc, thread};
 
 /// Limits on queued requests per peer; the network allows one at a time.
 const SHARE: Share = Share { items: 8, bytes: 1 << 20, when_full: WhenFull::Refuse };
+/// Bytes of all validators' requests together, and of all guests'.
 const ALL_BYTES: usize = 8 << 20;
 /// Cost of reading and encoding a response in µs, about the same for all requests.
 const READ_US: u64 = 5_000;
@@ -24,8 +25,8 @@ pub struct BlockServers {
 
 impl BlockServers {
     pub fn spawn(reader: &Reader) -> Self {
-        let queue = || Arc::new(FairQueue::new(SHARE, ALL_BYTES));
-        let servers = Self { validators: queue(), guests: queue() };
+        let queue = |total| Arc::new(FairQueue::new(SHARE, total));
+        let servers = Self { validators: queue(Total::for_validators(ALL_BYTES)), guests: queue(Total::for_guests(ALL_BYTES)) };
         for (name, queue, is_validator) in [("serve", &servers.validators, true), ("serve-guests", &servers.guests, false)] {
             let (queue, stored) = (queue.clone(), StoredBlocks(reader.clone()));
             let body = move || {

@@ -15,7 +15,7 @@
 use super::{
     certificates::Certificates,
     fair::{
-        FairQueue, Load, Share,
+        FairQueue, Load, Share, Total,
         WhenFull::{Refuse, ReplaceNewest},
     },
     shared::{Shared, count},
@@ -32,15 +32,15 @@ use std::{
 const MIB: usize = 1 << 20;
 /// Of one validator, for engine and certificates: a batch has up to 8 MiB, and votes come many at a time.
 const ENGINE_SHARE: Share = Share { items: 1_024, bytes: 24 * MIB, when_full: Refuse };
-const ENGINE_BYTES: usize = 256 * MIB;
+const ENGINE_TOTAL: Total = Total::for_validators(256 * MIB);
 /// Of one peer that passes transactions on; an honest one sends 256 of them, or 512 KiB, every 5 ms at most.
 const TRANSACTIONS_SHARE: Share = Share { items: 64, bytes: 4 * MIB, when_full: Refuse };
-const TRANSACTIONS_BYTES: usize = 64 * MIB;
+const TRANSACTIONS_TOTAL: Total = Total::for_validators(64 * MIB);
 const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB, when_full: Refuse };
-const GUEST_BYTES: usize = 32 * MIB;
+const GUEST_TOTAL: Total = Total::for_guests(32 * MIB);
 /// The largest committee, 1,000 validators, has certificates of 264 bytes.
 const CERTIFICATE_SHARE: Share = Share { items: 1, bytes: 1_024, when_full: ReplaceNewest };
-const CERTIFICATES_BYTES: usize = MIB;
+const CERTIFICATES_TOTAL: Total = Total::for_guests(MIB);
 
 /// Finding the sender of a transaction, or checking a certificate's share, µs.
 const RECOVER_US: u64 = 60;
@@ -113,12 +113,12 @@ struct Queues {
 
 impl Queues {
     fn new(threads: usize) -> Self {
-        let queue = |share, bytes| Arc::new(FairQueue::new(share, bytes));
+        let queue = |share, total| Arc::new(FairQueue::new(share, total));
         Self {
-            guest_certificates: queue(CERTIFICATE_SHARE, CERTIFICATES_BYTES),
-            guests: queue(GUEST_SHARE, GUEST_BYTES),
-            transactions: queue(TRANSACTIONS_SHARE, TRANSACTIONS_BYTES),
-            engine: (0..threads.max(1)).map(|_| queue(ENGINE_SHARE, ENGINE_BYTES)).collect(),
+            guest_certificates: queue(CERTIFICATE_SHARE, CERTIFICATES_TOTAL),
+            guests: queue(GUEST_SHARE, GUEST_TOTAL),
+            transactions: queue(TRANSACTIONS_SHARE, TRANSACTIONS_TOTAL),
+            engine: (0..threads.max(1)).map(|_| queue(ENGINE_SHARE, ENGINE_TOTAL)).collect(),
         }
     }
 
@@ -233,6 +233,24 @@ mod tests {
         let first = |queue: &Queue| [(); 3].map(|()| queue.take().unwrap().1.unwrap().0);
         assert_eq!(first(&queues.engine[0]), [0, 2, 0]);
         assert_eq!(first(&queues.transactions), [0, 2, 1]);
+    }
+
+    /// The shares of 33 faulty validators are more than a queue may hold.
+    #[test]
+    fn as_many_as_may_be_faulty_keep_out_nobody() {
+        let queues = Queues::new(1);
+        let raw = transfer(0, 1).transaction().raw().clone();
+        let batch = PeerMessage::Engine(Bytes::from(vec![7; 8 * MIB])).encode();
+        let transactions = PeerMessage::Transactions(vec![Bytes::from(vec![7; MIB]); 3]).encode();
+        let flood = |from: u16, bytes: &Bytes| {
+            let (peer, validator) = peer(from);
+            while queues.offer((peer, validator, bytes.clone()), 1) {}
+        };
+        (0..33).for_each(|from| [&batch, &transactions].into_iter().for_each(|bytes| flood(from, bytes)));
+        for message in [PeerMessage::Engine(Bytes::from_static(b"vote")), PeerMessage::Transactions(vec![raw])] {
+            let (peer, validator) = peer(33);
+            assert!(queues.offer((peer, validator, message.encode()), 1), "{message:?}");
+        }
     }
 
     /// Each check costs a millisecond: a guest that sends a thousand waits for one, and delays nobody else's transactions.

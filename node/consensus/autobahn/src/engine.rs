@@ -106,8 +106,8 @@ impl Engine for Autobahn {
             Input::Durable(ticket) => self.take_durable(ticket),
             Input::Deadline => self.take_deadline(),
             Input::PeerUp(peer) => self.meet(peer),
-            // What was lost with the connection is asked for again; timers turn to others by themselves.
-            Input::PeerDown(_) => {}
+            // What was lost with the connection is asked for again; the other timers turn to others by themselves.
+            Input::PeerDown(peer) => self.tell_slots(slots::Input::PeerDown(peer)),
             Input::Certified(commit) => self.take_certified(Slot(commit.0)),
         }
         self.settle();

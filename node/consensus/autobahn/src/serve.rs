@@ -1,6 +1,6 @@
 //! Responses to peers: status, cars, commits, votes and certificates that they evidently lack.
 //!
-//! **The cost of responses is limited per peer and time.** Every peer has an [`Allowance`] of bytes that refills with
+//! **The cost of responses is limited per peer and time.** Every peer has an allowance of bytes that refills with
 //! time. While it is used up, up to [`MAX_WAITING`] requests wait. So a peer that floods requests gets no more than a
 //! polite one, and neither takes anything from the others.
 
@@ -11,7 +11,7 @@ use crate::{
     slots,
     verify::{MAX_CARS, max_commits},
 };
-use corniche_engine::{Allowance, Rate};
+use corniche_engine::{Allowances, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex, wire};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,7 +27,7 @@ pub const MAX_WAITING: usize = 64;
 /// Waiting requests of peers, and their allowances.
 #[derive(Default)]
 pub struct Service {
-    allowances: BTreeMap<ValidatorIndex, Allowance>,
+    allowances: Allowances,
     /// Only of peers with requests.
     waiting: BTreeMap<ValidatorIndex, VecDeque<Question>>,
 }
@@ -61,7 +61,7 @@ fn rate(config: &Config, committee_size: usize) -> Rate {
 impl Service {
     /// Time at which the next waiting request may be served.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        self.waiting.keys().filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
+        self.allowances.ready_at(self.waiting.keys())
     }
 
     pub fn count(&self) -> usize {
@@ -70,17 +70,14 @@ impl Service {
 
     /// The next request of this peer, if its allowance at this rate is not used up.
     fn next(&mut self, peer: ValidatorIndex, rate: Rate, now: TimestampMs) -> Option<Question> {
-        let allowance = self.allowances.entry(peer).or_insert_with(|| Allowance::full(rate, now));
-        let waiting = self.waiting.get_mut(&peer).filter(|_| allowance.refill(now))?;
+        let waiting = self.waiting.get_mut(&peer).filter(|_| self.allowances.refill(peer, rate, now))?;
         // Small responses first: a peer that fetches long histories should not miss messages about slots meanwhile.
         let small = waiting.iter().position(|question| !matches!(question, Question::Cars { .. }));
         waiting.remove(small.unwrap_or(0))
     }
 
     fn spend(&mut self, peer: ValidatorIndex, bytes: usize) {
-        if let Some(allowance) = self.allowances.get_mut(&peer) {
-            allowance.spend(LEAST + bytes as u64);
-        }
+        self.allowances.spend(peer, LEAST + bytes as u64);
     }
 }
 

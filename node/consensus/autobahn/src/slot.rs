@@ -60,6 +60,8 @@ pub(crate) struct SlotState {
     /// The value to propose if its cut is missing here, and the number of requests for it (P6).
     wanted: Option<(B256, usize)>,
     pub timers: Timers,
+    /// When the timer of this view started.
+    since: Option<TimestampMs>,
 }
 
 /// A cut and its digest.
@@ -191,6 +193,7 @@ impl SlotState {
             bodies: BTreeMap::new(),
             wanted: None,
             timers: Timers::default(),
+            since: None,
         }
     }
 

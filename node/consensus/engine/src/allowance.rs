@@ -1,6 +1,7 @@
-//! Token bucket that limits the cost of one peer per unit of time.
+//! Token buckets that limit the cost of peers per unit of time.
 
-use corniche_types::TimestampMs;
+use corniche_types::{TimestampMs, ValidatorIndex};
+use std::collections::BTreeMap;
 
 /// A token bucket. The unit is the owner's choice. The balance may become negative, because the cost of a response is
 /// known only afterwards.
@@ -47,6 +48,29 @@ impl Allowance {
     }
 }
 
+/// One [`Allowance`] per validator, each full at its first use.
+#[derive(Debug, Default)]
+pub struct Allowances(BTreeMap<ValidatorIndex, Allowance>);
+
+impl Allowances {
+    /// Refills the peer's allowance, at `rate` if this is its first use. True if anything is left.
+    pub fn refill(&mut self, peer: ValidatorIndex, rate: Rate, now: TimestampMs) -> bool {
+        self.0.entry(peer).or_insert_with(|| Allowance::full(rate, now)).refill(now)
+    }
+
+    /// Charges a peer whose allowance was refilled before; no effect on others.
+    pub fn spend(&mut self, peer: ValidatorIndex, cost: u64) {
+        if let Some(allowance) = self.0.get_mut(&peer) {
+            allowance.spend(cost);
+        }
+    }
+
+    /// The earliest time at which one of `peers` may spend again; `None` without an allowance in use.
+    pub fn ready_at<'a>(&self, peers: impl Iterator<Item = &'a ValidatorIndex>) -> Option<TimestampMs> {
+        peers.filter_map(|peer| self.0.get(peer)).map(Allowance::ready_at).min()
+    }
+}
+
 impl Rate {
     /// Share of one of `peers`. In a committee of up to 7, each peer gets `each` per second. In a larger committee the
     /// total stays constant, so that the faulty peers together cost no more; but no peer gets less than `least`. The
@@ -81,6 +105,22 @@ mod tests {
         assert!(allowance.refill(TimestampMs(u64::MAX)));
         allowance.spend(10);
         assert!(!allowance.refill(TimestampMs(u64::MAX)));
+    }
+
+    #[test]
+    fn each_peer_has_its_own_allowance() {
+        let (rate, now) = (Rate { most: 10, per_ms: 2 }, TimestampMs(100));
+        let peers = [0, 1, 2].map(ValidatorIndex);
+        let mut allowances = Allowances::default();
+        assert_eq!(allowances.ready_at(peers.iter()), None);
+        allowances.spend(peers[0], 1_000);
+        assert!(peers[..2].iter().all(|peer| allowances.refill(*peer, rate, now)));
+        allowances.spend(peers[0], 10);
+        allowances.spend(peers[1], 30);
+        assert!(!allowances.refill(peers[0], rate, now) && !allowances.refill(peers[1], rate, now));
+        assert!(allowances.refill(peers[2], rate, now));
+        assert_eq!(allowances.ready_at(peers[..2].iter()), Some(TimestampMs(101)));
+        assert_eq!(allowances.ready_at(peers[1..2].iter()), Some(TimestampMs(111)));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use corniche_types::{B256, Bytes, CommitIndex, TimestampMs, ValidatorIndex};
 use std::{any::Any, sync::Arc};
 
-pub use allowance::{Allowance, Rate};
+pub use allowance::{Allowance, Allowances, Rate};
 pub use committee::{Committee, Member, Scope};
 pub use corniche_types::Resume;
 

@@ -1,6 +1,6 @@
 //! Responses to peers: greetings, missing blocks, late coin shares.
 //!
-//! **The cost of responses is limited per peer and time.** Every peer has an [`Allowance`] that refills with time and
+//! **The cost of responses is limited per peer and time.** Every peer has an allowance that refills with time and
 //! pays for the responses to it. A request that comes while the allowance is used up waits until it has refilled (one
 //! request of each kind per peer, the newest). So a peer that floods requests gets no more than a polite one, and
 //! neither takes anything from the others. No response walks more of the DAG than it sends.
@@ -12,7 +12,7 @@ use crate::{
     message::{Block, BlockRef, CoinHelp, Fetch, Found, Hello, Message, Round, Welcome},
     proposer::Proposer,
 };
-use corniche_engine::{Allowance, Rate};
+use corniche_engine::{Allowances, Rate};
 use corniche_types::{TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -33,10 +33,10 @@ const IDLE_CHECKS_PER_SECOND: u64 = 2_000;
 /// Waiting requests of peers, and their allowances.
 #[derive(Default)]
 pub struct Service {
-    allowances: BTreeMap<ValidatorIndex, Allowance>,
+    allowances: Allowances,
     /// Allowances for checks of blocks in responses that do not extend the DAG. Honest peers need few, so the checks
     /// are not charged to the allowance for requests.
-    idle_checks: BTreeMap<ValidatorIndex, Allowance>,
+    idle_checks: Allowances,
     hellos: BTreeMap<ValidatorIndex, Hello>,
     /// Own coin shares signed for peers. A share is deterministic, and signing one takes a fifth of a millisecond.
     own_shares: BTreeMap<Round, CoinShare>,
@@ -69,8 +69,7 @@ impl Service {
 
     /// Time at which the next waiting request may be served.
     pub fn deadline(&self) -> Option<TimestampMs> {
-        let waiting = self.hellos.keys().chain(self.fetches.keys());
-        waiting.filter_map(|peer| self.allowances.get(peer)).map(Allowance::ready_at).min()
+        self.allowances.ready_at(self.hellos.keys().chain(self.fetches.keys()))
     }
 
     /// Drops own shares of rounds up to `floor`, which are final.
@@ -80,16 +79,14 @@ impl Service {
 
     /// Charges `blocks`, or equivalent work, to a peer.
     fn spend(&mut self, peer: ValidatorIndex, blocks: u64) {
-        if let Some(allowance) = self.allowances.get_mut(&peer) {
-            allowance.spend(blocks.saturating_mul(BLOCK));
-        }
+        self.allowances.spend(peer, blocks.saturating_mul(BLOCK));
     }
 }
 
 impl MahiMahi {
     fn may_spend(&mut self, peer: ValidatorIndex) -> bool {
         let rate = rate(&self.config, self.committee.size());
-        self.service.allowances.entry(peer).or_insert_with(|| Allowance::full(rate, self.now)).refill(self.now)
+        self.service.allowances.refill(peer, rate, self.now)
     }
 
     pub(crate) fn take_hello(&mut self, from: ValidatorIndex, hello: &Hello) {
@@ -237,14 +234,12 @@ impl MahiMahi {
     /// Returns true while this peer's responses may cost signature checks.
     pub(crate) fn may_check_block(&mut self, from: ValidatorIndex) -> bool {
         let rate = idle_check_rate(&self.config, self.committee.size());
-        self.service.idle_checks.entry(from).or_insert_with(|| Allowance::full(rate, self.now)).refill(self.now)
+        self.service.idle_checks.refill(from, rate, self.now)
     }
 
     /// Charges the check of a block that did not extend the DAG.
     pub(crate) fn spend_block_check(&mut self, from: ValidatorIndex) {
-        if let Some(allowance) = self.service.idle_checks.get_mut(&from) {
-            allowance.spend(BLOCK);
-        }
+        self.service.idle_checks.spend(from, BLOCK);
     }
 }
 

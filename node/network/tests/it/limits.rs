@@ -1,6 +1,6 @@
 //! Limits on connections, and rate limits of guests.
 
-use crate::support::{Node, dialling, eventually, tcp};
+use crate::support::{Node, dialling, eventually, tcp, within};
 use corniche_network::Channel;
 
 #[tokio::test]
@@ -23,29 +23,57 @@ async fn guests_share_their_slots_and_validators_have_their_own() {
     node.up(late.key).await;
 }
 
+/// All messages come, in order, and at least one of them waited for the rate limit.
+async fn slowed_down_without_loss(from: u8) {
+    let mut strict = tcp(1);
+    strict.limits.guest_rate.frames_per_second = 200;
+    strict.limits.validator_rate.frames_per_second = 200;
+    let mut node = Node::start(strict).await;
+    let mut sender = Node::start(dialling(tcp(from), &[&node])).await;
+    sender.up(node.key).await;
+    for number in 0..300u32 {
+        sender.send(node.key, Channel::Votes, number.to_le_bytes().to_vec());
+    }
+    for number in 0..300u32 {
+        assert_eq!(node.message(sender.key, Channel::Votes).await, number.to_le_bytes());
+    }
+    assert!(node.handle.stats().general.throttled > 0);
+}
+
 #[tokio::test]
 async fn a_guest_that_sends_too_fast_is_slowed_down_and_loses_nothing() {
+    slowed_down_without_loss(100).await;
+}
+
+#[tokio::test]
+async fn a_validator_that_sends_too_fast_is_slowed_down_and_loses_nothing() {
+    slowed_down_without_loss(2).await;
+}
+
+/// What is not read costs nothing, and what the node does with other validators goes on.
+#[tokio::test]
+async fn a_flood_of_a_validator_stays_in_its_stream() {
+    const FLOOD: usize = 5_000;
     let mut strict = tcp(1);
-    strict.limits.frames_per_second = 200;
+    strict.limits.validator_rate.frames_per_second = 1;
     let mut node = Node::start(strict).await;
-    let mut guest = Node::start(dialling(tcp(100), &[&node])).await;
-    let mut validator = Node::start(dialling(tcp(2), &[&node])).await;
-    guest.up(node.key).await;
-    validator.up(node.key).await;
-    for number in 0..300u32 {
-        guest.send(node.key, Channel::Votes, number.to_le_bytes().to_vec());
+    let mut flooder = Node::start(dialling(tcp(2), &[&node])).await;
+    let mut other = Node::start(dialling(tcp(3), &[&node])).await;
+    flooder.up(node.key).await;
+    node.up(other.key).await;
+    other.up(node.key).await;
+    for _ in 0..FLOOD {
+        flooder.send(node.key, Channel::Votes, vec![7; 100]);
     }
-    for number in 0..300u32 {
-        assert_eq!(node.message(guest.key, Channel::Votes).await, number.to_le_bytes());
+    node.message(flooder.key, Channel::Votes).await;
+    for _ in 0..100 {
+        let asking = node.handle.request(other.key, vec![1].into());
+        let answering = async {
+            let (_, bytes, reply) = other.request().await;
+            reply.send(bytes);
+        };
+        within("an answer", futures::future::join(asking, answering)).await.0.unwrap();
     }
-    let throttled = node.handle.stats().general.throttled;
-    assert!(throttled > 0);
-    // A validator has no such limit.
-    for number in 0..300u32 {
-        validator.send(node.key, Channel::Votes, number.to_le_bytes().to_vec());
-    }
-    for number in 0..300u32 {
-        assert_eq!(node.message(validator.key, Channel::Votes).await, number.to_le_bytes());
-    }
-    assert_eq!(node.handle.stats().general.throttled, throttled);
+    let read = node.handle.stats().votes.frames_received;
+    assert!(read < FLOOD as u64 / 10, "{read} messages were read");
 }

@@ -8,6 +8,7 @@
 
 #![allow(clippy::print_stdout)] // The tables are the result.
 
+mod away;
 mod blips;
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,8 +19,13 @@ mod setting;
 
 use common::Section;
 
-const SECTIONS: [Section; 4] =
-    [("model", model::table), ("blips", blips::tables), ("engines", engines::latencies), ("costs", engines::costs)];
+const SECTIONS: [Section; 5] = [
+    ("model", model::table),
+    ("blips", blips::tables),
+    ("engines", engines::latencies),
+    ("costs", engines::costs),
+    ("away", away::table),
+];
 
 fn main() {
     common::run_sections(&SECTIONS, SECTIONS.len());

@@ -62,6 +62,12 @@ impl Setting {
         }
     }
 
+    /// One site, with processors and disks as they are.
+    pub fn local(engine: Engine, nodes: usize) -> Self {
+        let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.word());
+        Self::of(&format!("{head}[network]\ndelay_ms = 2\njitter = 0.2\n[load]\nrate = 200\n"), engine, nodes)
+    }
+
     fn of(text: &str, engine: Engine, nodes: usize) -> Self {
         let mut scenario = parse(text).expect("the scenario is part of the repository");
         scenario.engine = engine.word().to_owned();

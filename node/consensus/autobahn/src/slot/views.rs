@@ -7,7 +7,7 @@ use crate::{
     slots::{Question, desk::Desk, tally::timeout_certificate},
 };
 use corniche_engine::Recipients;
-use corniche_types::{B256, ValidatorIndex};
+use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
 
 /// What the leader of a view above 0 proposes.
@@ -27,8 +27,9 @@ impl SlotState {
         if self.timed_out {
             self.timers.resend.get_or_insert(desk.in_ms(desk.config.resend_ms));
         } else if self.timers.view.is_none() {
-            self.timers.view = Some(desk.in_ms(desk.view_timeout(self.view)));
-            self.timers.remind = self.prepare.is_none().then(|| desk.in_ms(desk.config.view_timeout_ms / 4));
+            self.start_view_timer(desk);
+            let quarter = desk.view_timeout(self.slot, self.view) / 4;
+            self.timers.remind = self.prepare.is_none().then(|| desk.in_ms(quarter));
             if self.prepare.is_some() && desk.leads(self.slot, self.view) {
                 self.timers.resend.get_or_insert(desk.in_ms(desk.config.resend_ms));
             }
@@ -39,6 +40,25 @@ impl SlotState {
     pub fn disarm(&mut self) {
         let Timers { fast, early, .. } = self.timers;
         self.timers = Timers { fast, early, ..Timers::default() };
+        self.since = None;
+    }
+
+    /// V1, with a signer.
+    fn start_view_timer(&mut self, desk: &Desk) {
+        self.since = Some(desk.now);
+        self.timers.view = Some(desk.in_ms(desk.view_timeout(self.slot, self.view)));
+    }
+
+    /// Shortens a running timer if its leader has lost this validator's trust since it started.
+    pub fn shorten_view_timer(&mut self, desk: &Desk) {
+        if let (Some(at), Some(since)) = (&mut self.timers.view, self.since) {
+            *at = (*at).min(TimestampMs(since.0.saturating_add(desk.view_timeout(self.slot, self.view))));
+        }
+    }
+
+    /// How long this view has taken so far, ms. `None` without a timer in it.
+    pub fn age(&self, now: TimestampMs) -> Option<u64> {
+        self.since.map(|since| now.0.saturating_sub(since.0))
     }
 
     /// R4: timers of an earlier life start again; a TIMEOUT goes out again at once.
@@ -49,7 +69,7 @@ impl SlotState {
         } else if self.timed_out {
             self.timers.resend = Some(desk.now);
         } else if self.view > View(0) {
-            self.timers.view = Some(desk.in_ms(desk.view_timeout(self.view)));
+            self.start_view_timer(desk);
         }
     }
 
@@ -66,8 +86,11 @@ impl SlotState {
         self.wanted = None;
         self.tallies = self.tallies.split_off(&view);
         self.timeouts = self.timeouts.split_off(&view);
-        let timeout = desk.signer(self.slot).map(|_| desk.in_ms(desk.view_timeout(view)));
-        self.timers = Timers { view: timeout, ..Timers::default() };
+        self.timers = Timers::default();
+        self.since = None;
+        if desk.signer(self.slot).is_some() {
+            self.start_view_timer(desk);
+        }
     }
 
     /// V2: no vote of any kind in this view any more.

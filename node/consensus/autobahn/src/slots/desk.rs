@@ -1,6 +1,6 @@
 //! What every slot writes with: keys, clock, outgoing mail, and the records that mail waits for.
 
-use super::{Effect, Question, RecordId, SlotRecord};
+use super::{Effect, Question, RecordId, SlotRecord, leaders::Leaders};
 use crate::{
     config::Config,
     keys::{Share, Signatures, Signer},
@@ -36,6 +36,7 @@ pub(crate) struct Desk {
     waiting: VecDeque<(RecordId, Recipients, Message)>,
     /// How often in a row the last vote came after T_fast.
     fast_misses: u32,
+    pub leaders: Leaders,
 }
 
 impl Desk {
@@ -49,6 +50,7 @@ impl Desk {
         Self {
             context: Context::new(&committee),
             schedule: Schedule::new(&committee, &config),
+            leaders: Leaders::new(committee.size()),
             config,
             committee,
             signatures,
@@ -90,10 +92,16 @@ impl Desk {
         TimestampMs(self.now.0.saturating_add(delay))
     }
 
-    /// Timer of a view: long on purpose, twice as long with each view of a slot (3.8).
-    pub fn view_timeout(&self, view: View) -> u64 {
+    /// Timer of a view, ms: long on purpose, and twice as long with each view of a slot (3.8). Short for distrusted leaders, in f + 1 views of
+    /// a slot at most: liveness then rests on the later views, whose timers trust has no part in.
+    pub fn view_timeout(&self, slot: Slot, view: View) -> u64 {
+        let Config { view_timeout_ms, max_view_timeout_ms, .. } = self.config;
         let factor = 1u64.checked_shl(view.0).unwrap_or(u64::MAX);
-        self.config.view_timeout_ms.saturating_mul(factor).min(self.config.max_view_timeout_ms.max(self.config.view_timeout_ms))
+        let full = view_timeout_ms.saturating_mul(factor).min(max_view_timeout_ms.max(view_timeout_ms));
+        let is_early = usize::try_from(view.0).is_ok_and(|view| view <= self.committee.faulty());
+        let leader = self.schedule.leader(slot, view);
+        let short = is_early.then(|| self.leaders.short_timeout(leader, view_timeout_ms)).flatten();
+        short.map_or(full, |short| short.min(full))
     }
 
     // ---- mail ------------------------------------------------------------------------------------------------------

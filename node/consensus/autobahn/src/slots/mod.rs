@@ -8,6 +8,7 @@
 
 mod commits;
 pub(crate) mod desk;
+mod leaders;
 pub(crate) mod tally;
 mod tickets;
 
@@ -78,6 +79,8 @@ pub enum Input {
     Lanes,
     /// This peer is connected again; earlier messages to it may be lost.
     PeerUp(ValidatorIndex),
+    /// The connection to this peer ended: as a leader it gets a short timer.
+    PeerDown(ValidatorIndex),
     /// The record is on disk.
     Durable(RecordId),
     /// [`Slots::deadline`] passed.
@@ -239,8 +242,13 @@ impl Slots {
             Input::Message { from, message } => self.take(lanes, from, *message),
             Input::Lanes => {}
             Input::PeerUp(peer) => {
+                self.desk.leaders.up(peer);
                 let to = Recipients::One(peer);
                 self.open.values().for_each(|state| state.send_open(&mut self.desk, to));
+            }
+            Input::PeerDown(peer) => {
+                self.desk.leaders.down(peer);
+                self.shorten_timers_of(peer);
             }
             Input::Durable(record) => self.desk.durable(record),
             Input::Deadline => self.take_deadline(),
@@ -383,7 +391,7 @@ impl Slots {
 
     /// C8: commits a slot; `cut` is its value, if the caller has it.
     fn commit(&mut self, certificate: CommitQc, cut: Option<Arc<Cut>>) {
-        let slot = certificate.slot;
+        let CommitQc { slot, view, .. } = certificate;
         if slot > self.commits.horizon() {
             if slot > self.behind {
                 self.behind = slot;
@@ -398,6 +406,7 @@ impl Slots {
         match self.commits.insert(&mut self.desk, certificate, cut) {
             Ok(true) => {
                 self.desk.effects.extend(agreed.map(Effect::Trace));
+                self.judge_leaders(slot, view);
                 self.open.remove(&slot);
                 self.proposed(slot);
                 if is_lost {
@@ -409,6 +418,30 @@ impl Slots {
                 self.is_broken = true;
                 self.desk.effects.push_back(Effect::Broken { certificates });
             }
+        }
+    }
+
+    /// Learns from a commit which leaders are reliable, and how long a view takes.
+    fn judge_leaders(&mut self, slot: Slot, view: View) {
+        let state = self.open.get(&slot).filter(|state| state.view == view);
+        if let Some(age) = state.and_then(|state| state.age(self.desk.now)) {
+            self.desk.leaders.measure(age);
+        }
+        let schedule = self.desk.schedule;
+        if view == View(0) {
+            self.desk.leaders.judge(schedule.leader(slot, view), slot, true);
+        }
+        // After as many views as there are validators every leader has failed.
+        for failed in (0..view.0).take(self.desk.committee.size()) {
+            let leader = schedule.leader(slot, View(failed));
+            self.desk.leaders.judge(leader, slot, false);
+            self.shorten_timers_of(leader);
+        }
+    }
+
+    fn shorten_timers_of(&mut self, leader: ValidatorIndex) {
+        for state in self.open.values_mut().filter(|state| self.desk.schedule.leader(state.slot, state.view) == leader) {
+            state.shorten_view_timer(&self.desk);
         }
     }
 

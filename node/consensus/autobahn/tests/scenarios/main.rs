@@ -2,6 +2,7 @@
 
 mod backlog;
 mod cluster;
+mod dead;
 mod delays;
 mod floods;
 mod forks;

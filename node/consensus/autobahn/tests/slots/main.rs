@@ -3,6 +3,7 @@
 mod byzantine;
 mod copies;
 mod delays;
+mod leaders;
 mod net;
 mod paths;
 mod puppet;
