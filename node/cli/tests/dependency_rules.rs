@@ -13,11 +13,11 @@ use std::{
 /// The layers, from the floor up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
-    /// What everybody shares. Imports nothing of ours.
+    /// Shared types. Imports none of our crates.
     Words,
     Tools,
     Cores,
-    /// What the tests of deciders share; engines import it for tests and behind a feature.
+    /// Shared code of the deciders' tests. Engines import it for tests and behind a feature.
     Kit,
     /// Sans-IO; never import each other.
     Deciders,
@@ -27,7 +27,7 @@ enum Layer {
     Rim,
     /// Whole networks in virtual time: composes like a root, and touches no world.
     Simulated,
-    /// What people use that is no node: it knows the shared words and the way in, and nothing else of ours.
+    /// Programs of users other than nodes. They import the sdk only.
     Users,
     /// Programs that wire everything: the binary, and the attacker on real networks. They and the simulator alone name engines.
     Roots,
@@ -68,7 +68,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
 /// Engines by name: only roots, and tests of the whole, may import one.
 const ENGINES: &[&str] = &["corniche-mahi-mahi", "corniche-autobahn"];
 
-/// What reads a clock, a socket, a file or the operating system's randomness.
+/// Crates that use clocks, sockets, files or the operating system's randomness.
 const WORLD: &[&str] = &[
     "async-std",
     "axum",

@@ -1,5 +1,5 @@
-// What may happen to the processes, disks and lines of a network. A fault hurts, lasts, and is healed; whoever calls it goes on using
-// the nodes that are left meanwhile.
+// Faults of the processes, disks and links of a network. A fault hurts, lasts, and is healed. The caller keeps using the nodes that are
+// left meanwhile.
 //
 // Not here: slow disks (they need the device mapper; `slow` starves the whole process instead), and loss and reordering of packets (they
 // need `tc netem`, which not every kernel has; TCP turns both into delays and broken connections, and these are here).
@@ -31,7 +31,7 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export class Faults {
   constructor(network, random, { lastsMs, frozenMs }) {
     Object.assign(this, { network, random, lastsMs, frozenMs });
-    /** Nodes whose data lies on a disk of its own. */
+    /** Nodes with a disk of their own. */
     this.disks = new Map();
     this.kinds = ['crash', 'freeze', 'slow', 'partition', 'silence', 'delay', 'drops', 'flip', 'tear'];
   }

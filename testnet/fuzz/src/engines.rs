@@ -103,7 +103,7 @@ fn play(mut node: Node, mut bytes: &[u8]) -> u64 {
     node.commits
 }
 
-/// What the first of four correct validators sees, as steps; the seed decides how messages overtake each other.
+/// Records the inputs of the first of four correct validators as steps. The seed decides how messages overtake each other.
 fn transcript(start: fn(u16) -> Node, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut nodes: Vec<Node> = (0..SIZE).map(start).collect();

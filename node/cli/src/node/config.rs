@@ -39,10 +39,10 @@ pub struct NodeConfig {
     /// Multiaddresses of peers to dial, each with its `/p2p/` identity.
     #[serde(default)]
     pub peers: Vec<String>,
-    /// Whether validators are also dialled where they say they listen. Turn it off where only the addresses in `peers` lead to them.
+    /// Also dials validators at the addresses that they announce. Turn it off if only the addresses in `peers` reach them.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub learn_addresses: bool,
-    /// What holds the state's checkpoint and the indices: `"sled"` or `"redb"`. Another word than before has them built again from
+    /// Database of the state's checkpoint and the indices: `"sled"` or `"redb"`. After a change the node builds them again from
     /// the block log.
     #[serde(default, with = "index_word")]
     pub index: Backend,
@@ -50,7 +50,7 @@ pub struct NodeConfig {
     pub state: OldStates,
     #[serde(default)]
     pub serve: Serve,
-    /// Gives a little to whoever asks, on a network where that is worth nothing.
+    /// Faucet of a test network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faucet: Option<Faucet>,
     #[serde(default)]
@@ -114,7 +114,7 @@ impl From<MetricsAddress> for String {
     }
 }
 
-/// Which old states are kept.
+/// Old states to keep.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OldStates {
@@ -124,7 +124,7 @@ pub struct OldStates {
     pub history: History,
 }
 
-/// What RPC serves.
+/// Limits and namespaces of RPC.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Serve {
@@ -192,7 +192,7 @@ impl Serve {
     }
 }
 
-/// What `POST /faucet` gives.
+/// Amounts of `POST /faucet`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Faucet {
@@ -228,7 +228,7 @@ fn a_thousand_times() -> u32 {
 }
 
 impl Faucet {
-    /// What a network for tests gives.
+    /// Defaults of a test network.
     pub fn with_key(key: PathBuf) -> Self {
         Self { key, wei: one_unit(), per_account: once(), per_client: 100, per_day: a_thousand_times() }
     }

@@ -198,7 +198,7 @@ impl<K: Ord + Copy, T> FairQueue<K, T> {
         has_room
     }
 
-    /// Takes the oldest item of the source whose turn it is; waits while there is none. `None` after the queue was closed.
+    /// Takes the oldest item of the source whose turn it is, and waits for one. Returns `None` after the queue was closed.
     pub fn take(&self) -> Option<T> {
         let mut waiting = self.lock();
         loop {

@@ -92,7 +92,7 @@ impl<T> Queues<T> {
     }
 }
 
-/// What a wait ended with.
+/// Result of a wait.
 pub enum Received<T> {
     Item(T),
     TimedOut,

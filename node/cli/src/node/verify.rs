@@ -1,4 +1,4 @@
-//! What peers send, checked on threads of its own before the pipeline sees it.
+//! Checks messages of peers on separate threads before the pipeline sees them.
 //!
 //! ```text
 //! validators: engine, certificates ─▶ verify-n ×threads ──╮
@@ -30,10 +30,10 @@ use std::{
 };
 
 const MIB: usize = 1 << 20;
-/// Of one validator, for engine and certificates: a batch has up to 8 MiB, and votes come many at a time.
+/// Limit for one validator, for engine and certificates: a batch has up to 8 MiB, and votes arrive many at a time.
 const ENGINE_SHARE: Share = Share { items: 1_024, bytes: 24 * MIB, when_full: Refuse };
 const ENGINE_TOTAL: Total = Total::for_validators(256 * MIB);
-/// Of one peer that passes transactions on; an honest one sends 256 of them, or 512 KiB, every 5 ms at most.
+/// Limit for one peer that forwards transactions. An honest one sends at most 256 of them, or 512 KiB, every 5 ms.
 const TRANSACTIONS_SHARE: Share = Share { items: 64, bytes: 4 * MIB, when_full: Refuse };
 const TRANSACTIONS_TOTAL: Total = Total::for_validators(64 * MIB);
 const GUEST_SHARE: Share = Share { items: 16, bytes: 2 * MIB, when_full: Refuse };
@@ -88,7 +88,7 @@ impl Verifiers {
     }
 }
 
-/// Gives the pipeline what was checked. A full inbox drops peers' messages; whoever lacks something asks for it.
+/// Passes checked messages to the pipeline. A full inbox drops them; nodes fetch what they lack.
 fn hand_over(shared: &Shared, peer: PeerKey, validator: Option<ValidatorIndex>, input: Input) {
     let taken = match input {
         Input::Submit { .. } => shared.inbox.transaction(input),
