@@ -5,7 +5,11 @@ use crate::{
     doubles::LATE,
     ledger::{Ledger, Standing, TransactionId},
 };
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 /// Default block length, ms.
 const BLOCK_MS: u64 = 60;
@@ -17,6 +21,9 @@ pub struct Arena {
     pub ledger: Rc<RefCell<Ledger>>,
     kit: Rc<dyn Kit>,
     doubles: BTreeMap<usize, Double>,
+    /// Validators with commits but without records, now or earlier. Their disk was lost, or they followed certified
+    /// commits before their first record. They cannot tell which, so both count among the f.
+    recordless: BTreeSet<usize>,
     next_transaction: TransactionId,
 }
 
@@ -42,7 +49,7 @@ impl Arena {
             })
         };
         let world = World::with_players(identities.clone(), links, disks, seed, start);
-        let mut arena = Self { world, ledger, kit, doubles, next_transaction: 1 };
+        let mut arena = Self { world, ledger, kit, doubles, recordless: BTreeSet::new(), next_transaction: 1 };
         arena.separate_equivocators(&identities, &mut Random::new(seed).fork("halves"));
         arena.make_late();
         arena
@@ -86,6 +93,12 @@ impl Arena {
         self.doubles.contains_key(&identity)
     }
 
+    /// Number of validators that may still become faulty, if those in `dead` stay off. `None`: more than f are faulty.
+    pub fn spare_faults(&self, dead: &[usize]) -> Option<usize> {
+        let faulty: BTreeSet<usize> = self.doubles.keys().chain(&self.recordless).chain(dead).copied().collect();
+        self.kit.committee().faulty().checked_sub(faulty.len())
+    }
+
     /// Validators that are not Byzantine and are powered on.
     pub fn running(&self) -> impl Iterator<Item = usize> {
         (0..self.size()).filter(|identity| !self.is_byzantine(*identity) && self.world.is_up(*identity))
@@ -113,6 +126,9 @@ impl Arena {
             if disk.position + most_behind < certified {
                 disk.position = certified;
             }
+            if disk.position > 0 && disk.records.is_empty() {
+                self.recordless.insert(identity);
+            }
         }
         self.world.restart(identity);
     }
@@ -135,6 +151,7 @@ impl Arena {
         self.ledger.borrow_mut().forgive(std::mem::take(&mut disk.submitted));
         disk.records.clear();
         disk.position = certified;
+        self.recordless.insert(identity);
         self.ledger.borrow_mut().demote(identity, Standing::Forgetful);
         true
     }

@@ -162,6 +162,33 @@ fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
     }
 }
 
+/// A first life that begins behind everybody's floor starts after certified commits, without records. This looks like a
+/// lost disk, so it counts among the f: f − 1 others may be away.
+#[test]
+fn a_first_life_that_follows_counts_as_one_that_forgot() {
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        let newborn = size - 1;
+        let mut cluster = Cluster::honest(size, quick(), 11);
+        cluster.crash(newborn);
+        cluster.nodes[newborn].disk.clear();
+        busy(&mut cluster, 20);
+        (0..faulty).for_each(|node| cluster.crash(node));
+        let log = cluster.nodes[faulty].log.clone();
+        let resume = cluster.resume_after(faulty, log.len());
+        cluster.nodes[newborn].log = log;
+        cluster.start(newborn, resume);
+        cluster.submit(newborn, "first");
+        cluster.run_for(5_000);
+        assert_eq!(cluster.nodes[newborn].sent_blocks, 0, "n = {size}: too few others to exclude a forgotten life");
+        let commits = cluster.nodes[0].log.len();
+        cluster.restart(0, commits);
+        let lacking =
+            |cluster: &Cluster| [0, newborn].iter().any(|node| !cluster.delivered(*node).contains(&"first".to_owned()));
+        assert!(cluster.run_while(20_000, lacking), "n = {size}");
+        cluster.assert_agreement();
+    }
+}
+
 #[test]
 fn power_fails_again_before_it_knows() {
     // Messages received meanwhile must not make its records look whole.
