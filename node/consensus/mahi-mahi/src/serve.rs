@@ -173,12 +173,12 @@ impl MahiMahi {
         CoinHelp { values, shares: self.own_shares(&closed) }
     }
 
-    /// C5: a share is sent only when no block of its round can be signed any more: up to the own durable tip. Rounds below the
-    /// floor are answered too: a validator that opened a coin and went on may hold the only share that the others lack.
+    /// C5: a share is sent only when no block of its round can be signed any more: up to the own durable tip. Round 0
+    /// has no coin. Rounds below the floor are answered too: a validator that opened a coin and went on may hold the only share that the others lack.
     pub(crate) fn own_shares(&mut self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
         let floor = self.sequence.floor();
-        let due: BTreeSet<Round> = coins.iter().copied().filter(|round| *round <= tip.round).collect();
+        let due: BTreeSet<Round> = coins.iter().copied().filter(|round| (Round(1)..=tip.round).contains(round)).collect();
         let known = &mut self.service.own_shares;
         let sign = |round| signer.coin_share(&self.context.coin_message(round));
         // Old rounds are asked for rarely and would fill the cache; the asker's allowance pays for the signature.
