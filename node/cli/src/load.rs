@@ -20,7 +20,7 @@ use std::{path::PathBuf, time::Duration};
 /// Load a running network with transfers or reads and print the rate and the latency
 ///
 /// The latency of a transfer runs from its submission until the block that holds it can be read; that of a read until it is answered. With --rate
-/// both run from when it was due, so a node that stands still is charged with all that had to wait.
+/// both run from when it was due, so a node that stops is charged with all that had to wait.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// JSON-RPC URL to submit to; may be repeated, the senders are dealt round-robin and blocks are read from the first

@@ -187,7 +187,7 @@ fn a_salt_decides_the_address_and_the_constructor_runs() {
     let again = ["contract", "deploy", module, "Gold", "GLD", "1000", "--salt", "7", "--dev-account"];
     let (code, told) = terminal.refuses(&again);
     assert!(code == 3 && told.contains("ContractDeploymentError"), "{told}");
-    // The same code has the same address on another chain.
+    // Addresses depend on the code, its arguments and the salt, not on the chain.
     let elsewhere = Terminal::new();
     assert_eq!(elsewhere.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "7"]), token);
     assert_ne!(elsewhere.deploy("erc20", &["Gold", "GLD", "1000", "--salt", "8"]), token);

@@ -270,7 +270,7 @@ fn workspace() -> Vec<Package> {
     packages(root())
 }
 
-/// What the manifests of the workspace in a folder say, without touching the network.
+/// Returns the packages of a workspace from its manifests, without network access.
 fn packages(workspace: &Path) -> Vec<Package> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

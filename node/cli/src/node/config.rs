@@ -144,8 +144,8 @@ pub struct Serve {
     pub websockets: usize,
     /// Open connections from one address.
     pub connections_per_address: usize,
-    /// Whether loopback clients have no rate limit and no bound on their share of what all clients share. Not for a node behind a
-    /// proxy on the same machine, unless that is a trusted one.
+    /// True if loopback clients have no rate limit and no limit on their share of the resources of all clients. Do not use this
+    /// behind a proxy on the same machine, unless the proxy is in `trusted_proxies`.
     pub spare_loopback: bool,
     /// Addresses or networks of proxies whose `X-Forwarded-For` names the client.
     pub trusted_proxies: Vec<Proxy>,
@@ -259,8 +259,8 @@ pub struct Limits {
     pub verify_threads: usize,
     /// Threads that execute blocks.
     pub execution_threads: usize,
-    /// Whether transactions are run as soon as a proposal with them is seen, so that their results are ready when they are
-    /// ordered. Changes no result.
+    /// True if transactions are executed as soon as a proposal with them arrives, so that their results are ready when they are
+    /// ordered. Results do not change.
     pub speculation: bool,
     /// Blocks below the newest whose states can still be asked for (`eth_call` at a number). They lie in memory, about 100 bytes for each
     /// value that a block changed; those from before the last start are gone.

@@ -302,8 +302,7 @@ mod tests {
         Arc::new(block)
     }
 
-    /// Otherwise a transaction would be in neither for a moment, and clients would be told that it does not
-    /// exist.
+    /// Otherwise a transaction is for a moment neither in the pool nor in a block, and a query for it returns nothing.
     #[test]
     fn the_pools_copy_keeps_transactions_until_their_block_is_durable() {
         let pool = Mirror::default();

@@ -1,7 +1,7 @@
-//! The state machine: inputs to lanes and slots, what they owe to outputs, committed cuts to deliveries.
+//! The engine's state machine. It passes inputs to lanes and slots, turns their effects into outputs, and delivers commits.
 //!
-//! One step is: hand the input to the part it is for, then [`Autobahn::settle`]: let lanes and slots hear of each other until both are
-//! quiet, execute what is committed and held. What a step owes the world is queued and taken by `poll`.
+//! Each step passes the input to the part that handles it, then calls [`Autobahn::settle`]: lanes and slots exchange effects
+//! until neither has more, and commits whose cars are held are executed. Outputs are queued for `poll`.
 
 use crate::{
     config::Config,
@@ -25,18 +25,18 @@ use std::{
     sync::Arc,
 };
 
-/// Everything an engine is built from.
+/// Arguments of [`Autobahn::new`].
 pub struct Setup {
     pub config: Config,
     pub committee: Committee,
-    /// This validator's keys; without them the engine follows and answers, but never votes or proposes.
+    /// This validator's keys. Without them the engine follows and responds to requests, but never votes or proposes.
     pub signer: Option<Arc<dyn Signer>>,
     pub signatures: Arc<dyn Signatures>,
     /// Different at every start.
     pub seed: u64,
-    /// The records persisted and not released, in any order.
+    /// Records that were persisted and not released, in any order.
     pub records: Vec<(Ticket, Bytes)>,
-    /// Where the sequence of commits stands; may be ahead of the records.
+    /// Position in the sequence of commits; may be ahead of the records.
     pub resume: Resume,
     pub now: TimestampMs,
 }
@@ -51,21 +51,21 @@ pub struct Autobahn {
     pub(crate) order: Order,
     pub(crate) repair: Repair,
     pub(crate) service: Service,
-    /// Commits that are not executed, and executed ones that are kept for others.
+    /// Commits that are not executed, and executed ones that are kept for peers.
     pub(crate) commits: BTreeMap<Slot, Commit>,
     pub(crate) schedule: Schedule,
     pub(crate) context: Context,
     pub(crate) signer: Option<Arc<dyn Signer>>,
     pub(crate) journal: Journal,
-    /// What waits for a record, by its ticket.
+    /// Work that waits until a record is durable, by the record's ticket.
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
-    /// The last slots with the executed positions of all lanes: cars up to there are forgotten when the slot is.
+    /// The last slots with the executed positions of all lanes. When a slot is dropped, so are the cars up to its positions.
     pub(crate) floors: VecDeque<(Slot, Vec<Position>)>,
     /// The last slot that a quorum is known to have executed. Not recorded: after a restart it is 0 until the next certificate.
     pub(crate) certified: Slot,
-    /// More validators are faulty than may be: two values of one slot are certified.
+    /// True if two values of one slot are certified, so more than f validators are faulty.
     pub(crate) is_broken: bool,
-    /// Something may have to be fetched for committed slots that was not before.
+    /// True if committed slots may need new fetches.
     pub(crate) is_fetch_due: bool,
     pub(crate) outputs: VecDeque<Output>,
 }
@@ -99,14 +99,14 @@ impl Engine for Autobahn {
             Input::Batch(batch) => self.lanes.take_batch(self.now, batch),
             Input::Message { from, message } => {
                 if let Ok(message) = message.0.downcast::<Checked>() {
-                    // Mostly nobody else has it.
+                    // Usually the only reference, so this does not clone.
                     self.take_message(from, Arc::unwrap_or_clone(message));
                 }
             }
             Input::Durable(ticket) => self.take_durable(ticket),
             Input::Deadline => self.take_deadline(),
             Input::PeerUp(peer) => self.meet(peer),
-            // What was lost with the connection is asked for again; the other timers turn to others by themselves.
+            // Requests lost with the connection are repeated by timers, which choose other peers by themselves.
             Input::PeerDown(peer) => self.tell_slots(slots::Input::PeerDown(peer)),
             Input::Certified(commit) => self.take_certified(Slot(commit.0)),
         }
@@ -124,8 +124,8 @@ impl Engine for Autobahn {
 }
 
 impl Autobahn {
-    /// Recovery is construction (R1, R4): rebuilds lanes and slots from the records, continues the sequence after `resume`, and asks
-    /// the peers what they know.
+    /// Creates an engine, new or recovered (R1, R4): rebuilds lanes and slots from the records, continues the sequence after
+    /// `resume`, and requests the peers' progress.
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, signer, signatures, seed, records, resume, now } = setup;
         let context = Context::new(&committee);
@@ -140,8 +140,8 @@ impl Autobahn {
             let record = wire::decode(&record).expect("a record was encoded by this engine and its log checks sums");
             journal.recovered(ticket, found.take(record, &context));
         }
-        // A chain that has commits, or a silence that was to be kept, and a validator that has no life: what it signed is forgotten. Nor are
-        // these its last records if own cars were executed that are not among them.
+        // The validator forgot what it signed if its records contain no life although there are commits or a silence to keep.
+        // Its last records are also missing if own cars were executed that the records do not contain.
         let blank = !found.has_life;
         let is_cut = me.is_some_and(|me| order.executed()[me.as_usize()].position > found.highest_car(me));
         let forgot = blank && (resume.index.0 > 0 || found.silence.is_some()) || is_cut && found.silence.is_none();
@@ -198,7 +198,8 @@ impl Autobahn {
     }
 
     fn take_message(&mut self, from: ValidatorIndex, message: Checked) {
-        // Whoever does not know itself asks, and answers nothing else: if its power fails now, it must find itself as empty as before.
+        // Until it knows its own past, a validator handles only status messages and lane certificates. After a power cut in
+        // this state it must detect the loss again, so its disk must still be as empty as before.
         if !self.repair.may_act() && !matches!(message, Checked::Standing { .. } | Checked::Available(_)) {
             return;
         }
@@ -302,7 +303,7 @@ impl Autobahn {
             slots::Effect::Committed { cut, certificate } => self.take_commit(cut, certificate),
             slots::Effect::FetchTip { slot, tip, from } => self.lanes.fetch_body(self.now, tip, from, Purpose(slot.0)),
             slots::Effect::Sync { available, .. } => {
-                // Y2, and Y4 for what is below an optimistic tip.
+                // Y2, and Y4 for the cars below an optimistic tip.
                 for certificate in available {
                     self.lanes.prefetch(self.now, certificate.tip, &certificate.proof.signers);
                 }
@@ -328,7 +329,7 @@ impl Autobahn {
 
     // ---- outputs -------------------------------------------------------------------------------------------------------
 
-    /// To somebody else; how many bytes.
+    /// Sends a message to a peer. Returns its size in bytes; 0 if the recipient is this validator.
     pub(crate) fn send(&mut self, to: ValidatorIndex, message: &Message) -> usize {
         if Some(to) == self.me() {
             return 0;
@@ -343,7 +344,7 @@ impl Autobahn {
         self.outputs.push_back(Output::Trace(event));
     }
 
-    /// How far a lane is executed, certified and supported here.
+    /// Highest executed, certified and supported positions of a lane on this validator.
     pub fn positions(&self, lane: ValidatorIndex) -> [Position; 3] {
         self.lanes.positions(lane)
     }
@@ -353,12 +354,12 @@ impl Autobahn {
         self.lanes.uncertified_bytes(lane)
     }
 
-    /// How many things are held that could become too many: in lanes, in slots, commits, records, questions.
+    /// Numbers of held items that must stay bounded: in lanes, in slots, commits, records, requests.
     pub fn footprint(&self) -> [usize; 5] {
         [self.lanes.footprint(), self.slots.footprint(), self.commits.len(), self.journal.count(), self.service.count()]
     }
 
-    /// For people who look into a failure.
+    /// Describes the state for debugging.
     pub fn describe(&self) -> String {
         let (committed, executed) = (self.slots.committed().0, self.order.slot().0);
         let lanes: Vec<_> = self.committee.indices().map(|lane| self.positions(lane).map(|position| position.0)).collect();

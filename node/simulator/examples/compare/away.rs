@@ -1,4 +1,4 @@
-//! What validators that are away cost the clients of the others: crashed ones, whose connections end, and silent ones, whose connections stay.
+//! Latency of the other validators' clients while f validators are crashed (connections end) or silent (connections stay up).
 
 use crate::{
     common::Effort,
@@ -9,10 +9,10 @@ use corniche_simulator::{
     scenario::{Behaviour, Fault},
 };
 
-/// Sizes and f.
+/// Committee sizes n, each with its f.
 const SIZES: [(usize, usize); 3] = [(4, 1), (7, 2), (10, 3)];
 const AWAY_FROM_US: u64 = 3_000_000;
-/// What was submitted from then on is measured. By then everybody has noticed.
+/// Transactions submitted from this time on are measured. By then all validators distrust the absent ones.
 const FROM_US: u64 = 20_000_000;
 
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ pub fn table(effort: &Effort) {
     println!();
 }
 
-/// In a row: the next views' leaders are away as well.
+/// The absent validators are consecutive, so the leaders of the next views are absent, too.
 fn run(setting: Setting, faulty: usize, state: State, effort: &Effort) -> String {
     let (at_us, nodes) = (AWAY_FROM_US, (0..faulty).collect::<Vec<_>>());
     let setting = setting.rate(500.0).seconds(effort.seconds(30, 60));

@@ -79,7 +79,7 @@ const CASES: [Case; 5] = [
         title: "E6: two leaders in a row are cut off for 3.5 s, view timers 1 s and 2 s; n = 7",
         nodes: 7,
         rates: RATES,
-        // The timers of a slot that opens while they are away end by then.
+        // The timers of a slot that opens during the fault end within this time.
         fault: What { for_ms: 3_500, kind: Kind::CutOff(&[2, 3]) },
         view_timeout_ms: 1_000,
         seconds: 25,
@@ -264,9 +264,9 @@ impl Run {
 }
 
 impl Case {
-    /// In a partition: one slot and the transfer of the other half's data over one validator's line. Otherwise slots
-    /// went on meanwhile. Each validator that was away may miss its first turn, which then takes its short timer of two
-    /// slots longer.
+    /// Maximum aftermath, ms. After a partition: one slot, and the transfer of the other half's data over one validator's
+    /// line. Other faults do not stop the slots: the bar is one slot, and two more for each validator that was away,
+    /// because it may miss its first turn, which costs its short timer.
     fn bar_ms(&self, rate: f64) -> f64 {
         let slot_ms = SLOT_DELAYS * LONGEST_MS;
         match self.fault.kind {

@@ -1,4 +1,4 @@
-//! Both engines in the same networks, and Autobahn compared with its paper (§6). Prints Markdown for the documentation.
+//! Compares both engines in the same networks, and Autobahn with its paper (§6). Prints Markdown for the documentation.
 //!
 //! ```text
 //! cargo run -p corniche-simulator --example compare -- [quick|full] [model|…]… [seeds=N]

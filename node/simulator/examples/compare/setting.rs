@@ -62,7 +62,7 @@ impl Setting {
         }
     }
 
-    /// One site, with processors and disks as they are.
+    /// One site with links of 2 ms, and the default costs of processors and disks.
     pub fn local(engine: Engine, nodes: usize) -> Self {
         let head = format!("engine = \"{}\"\nnodes = {nodes}\nduration = \"60s\"\n", engine.word());
         Self::of(&format!("{head}[network]\ndelay_ms = 2\njitter = 0.2\n[load]\nrate = 200\n"), engine, nodes)

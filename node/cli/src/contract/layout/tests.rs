@@ -75,7 +75,7 @@ fn told(layout: &Layout) -> Vec<String> {
 fn fields_in_the_syntax_of_solidity_and_of_rust_are_the_same() {
     let solidity = laid(
         "sol_storage! { #[entrypoint] pub struct Contract {
-            /// Who.
+            /// Owner.
             address owner; bool open; uint24 small; int64 signed; bytes4 tag; uint whole; string name; bytes data; uint8[40] list; uint256[] more;
             mapping(address who => mapping(uint256 => bool) what) seen; mapping(string => bytes32[2][]) words; Inner inner;
         } struct Inner { bool a; bool b; } }",

@@ -225,7 +225,7 @@ impl Builder<'_> {
             return Ok(Placed { id, size: *size });
         }
         self.structs.insert(id.clone(), (found.clone(), None));
-        // Its id stands for it in recursive references.
+        // Recursive references to the struct use its id.
         self.types.insert(id.clone(), Type::inplace(&label, 0));
         let (members, slots) = self.members(found, &Rc::new(bound))?;
         let size = Size::counted(slots).with_context(|| format!("{told} has more slots than a module can count"))?;

@@ -1,4 +1,4 @@
-//! From one view of a slot to the next (V1–V7).
+//! View changes of a slot (V1–V7).
 
 use super::{Known, MAX_BODIES, SlotState, Timers};
 use crate::{
@@ -10,16 +10,16 @@ use corniche_engine::Recipients;
 use corniche_types::{B256, TimestampMs, ValidatorIndex};
 use std::sync::Arc;
 
-/// What the leader of a view above 0 proposes.
+/// Proposal of the leader of a view above 0.
 pub(crate) enum Proposal {
-    /// The TC's winner, again.
+    /// The winner of the TC is proposed again.
     Winner(Known),
-    /// The TC binds nobody: a cut of its own.
+    /// The TC has no winner: the leader proposes a cut of its own.
     Fresh,
 }
 
 impl SlotState {
-    /// V1, in view 0: the ticket is here, and something to propose.
+    /// V1, in view 0: starts the timers, because the ticket is held and there is news to propose.
     pub fn arm(&mut self, desk: &Desk) {
         if desk.signer(self.slot).is_none() {
             return;
@@ -36,35 +36,36 @@ impl SlotState {
         }
     }
 
-    /// P10, in view 0: there is nothing to propose any more. A complaint stands, but is not repeated, nor is a proposal that brings nothing.
+    /// P10, in view 0: stops the timers, because there is no news any more. A TIMEOUT stays valid but is not repeated, and
+    /// neither is a proposal without news.
     pub fn disarm(&mut self) {
         let Timers { fast, early, .. } = self.timers;
         self.timers = Timers { fast, early, ..Timers::default() };
         self.since = None;
     }
 
-    /// V1, with a signer.
+    /// V1. The caller has checked that the validator may sign.
     fn start_view_timer(&mut self, desk: &Desk) {
         self.since = Some(desk.now);
         self.timers.view = Some(desk.in_ms(desk.view_timeout(self.slot, self.view)));
     }
 
-    /// Shortens a running timer if its leader has lost this validator's trust since it started.
+    /// Shortens the running timer if this validator has come to distrust the leader since the timer started.
     pub fn shorten_view_timer(&mut self, desk: &Desk) {
         if let (Some(at), Some(since)) = (&mut self.timers.view, self.since) {
             *at = (*at).min(TimestampMs(since.0.saturating_add(desk.view_timeout(self.slot, self.view))));
         }
     }
 
-    /// How long this view has taken so far, ms. `None` without a timer in it.
+    /// Time since the timer of this view started, ms. `None` if it has no timer.
     pub fn age(&self, now: TimestampMs) -> Option<u64> {
         self.since.map(|since| now.0.saturating_sub(since.0))
     }
 
-    /// R4: timers of an earlier life start again; a TIMEOUT goes out again at once.
+    /// R4: restarts timers after a restart of the node. A TIMEOUT is sent again at once.
     pub fn resume(&mut self, desk: &Desk) {
         if desk.signer(self.slot).is_none() {
-            // R5: nothing to sign, nothing to wait for.
+            // R5: without the right to sign, no timer has an effect.
             self.timers = Timers::default();
         } else if self.timed_out {
             self.timers.resend = Some(desk.now);
@@ -73,7 +74,7 @@ impl SlotState {
         }
     }
 
-    /// Closes every view below.
+    /// Enters a view and closes all lower ones.
     pub(super) fn enter(&mut self, desk: &Desk, view: View) {
         debug_assert!(view > self.view, "a view is never entered again");
         self.view = view;
@@ -93,7 +94,7 @@ impl SlotState {
         }
     }
 
-    /// V2: no vote of any kind in this view any more.
+    /// V2: sends TIMEOUT. After this the validator casts no vote in this view.
     pub(super) fn give_up(&mut self, desk: &mut Desk) {
         if desk.signer(self.slot).is_none() {
             return;
@@ -106,7 +107,7 @@ impl SlotState {
         }
     }
 
-    /// N4: exactly conf and prop.
+    /// N4: returns a TIMEOUT that reports exactly conf and prop.
     pub(super) fn timeout(&self, desk: &Desk) -> Option<Message> {
         let (slot, view) = (self.slot, self.view);
         let report = Report {
@@ -121,7 +122,7 @@ impl SlotState {
         Some(Message::Timeout(Timeout { slot, view, report, share, confirmed: self.conf.clone(), cuts }))
     }
 
-    /// V3–V5.
+    /// V3–V5: handles a peer's TIMEOUT.
     pub fn take_timeout(&mut self, desk: &mut Desk, from: ValidatorIndex, timeout: Timeout) {
         let view = timeout.view;
         if view < self.view {
@@ -138,7 +139,7 @@ impl SlotState {
         senders.entry(from).or_insert(timeout);
         let count = senders.len();
         if count >= desk.committee.validity() && (view > self.view || !self.timed_out) {
-            // V4, P4: one of them is correct. Views in between are closed too.
+            // V4, P4: one of the f + 1 senders is correct. The views between are closed, too.
             if view > self.view {
                 self.enter(desk, view);
             }
@@ -153,7 +154,7 @@ impl SlotState {
         }
     }
 
-    /// V5: a TC, own or others'.
+    /// V5: handles a TC, formed here or received.
     pub fn take_timed_out(&mut self, desk: &mut Desk, certificate: &TimeoutQc) {
         if certificate.view >= self.view {
             self.enter(desk, View(certificate.view.0.saturating_add(1)));
@@ -164,14 +165,14 @@ impl SlotState {
         }
     }
 
-    /// Somebody is in a view that this validator has left.
+    /// P12: queues the proof that `their` view was left, for a peer that is still in it.
     pub(super) fn show_the_way(&self, desk: &mut Desk, to: ValidatorIndex, their: View) {
         if self.way_from(their).is_some() {
             desk.ask(to, Question::View { slot: self.slot, view: their });
         }
     }
 
-    /// Why it was left.
+    /// Returns the proof that `their` view was left: the TC, or the PrepareQC of a later view.
     pub fn way_from(&self, their: View) -> Option<Message> {
         let conf = self.conf.as_ref().filter(|conf| conf.view > their);
         match (&self.entered, conf) {
@@ -185,7 +186,8 @@ impl SlotState {
 
     // ---- proposing in a later view (V6) ----------------------------------------------------------------------------
 
-    /// What this validator proposes as leader of its view, once; `None` also while the winner's cut is missing, which is then fetched.
+    /// Returns this validator's proposal as leader of its view, until it has proposed there. If the winner's cut is missing,
+    /// starts to fetch it and returns `None`.
     pub fn next_proposal(&mut self, desk: &mut Desk) -> Option<Proposal> {
         let entered = self.entered.as_ref().filter(|entered| View(entered.view.0 + 1) == self.view)?;
         let is_mine = desk.leads(self.slot, self.view) && desk.signer(self.slot).is_some();
@@ -205,7 +207,7 @@ impl SlotState {
         None
     }
 
-    /// P6: those who certified the value voted for it and hold it, and so do those who reported it.
+    /// P6: requests the winner's cut. Validators that certified or reported the value voted for it, so they hold its cut.
     pub(super) fn fetch_wanted(&mut self, desk: &mut Desk) {
         let (Some((digest, attempts)), Some(entered)) = (&mut self.wanted, &self.entered) else { return };
         let names = |named: Option<(View, B256)>| named.is_some_and(|(_, value)| value == *digest);
@@ -220,14 +222,14 @@ impl SlotState {
         self.timers.fetch = Some(desk.in_ms(desk.config.fetch_retry_ms));
     }
 
-    /// A cut of this slot, if it is held.
+    /// Returns a cut of this slot by its digest, if it is held.
     pub fn body(&self, digest: B256) -> Option<Arc<Cut>> {
         let prepared = self.prepare.iter().map(|(known, _)| known);
         let known = self.prop.iter().map(|(_, known)| known).chain(prepared).find(|known| known.digest == digest);
         known.map(|known| known.cut.clone()).or_else(|| self.bodies.get(&digest).cloned())
     }
 
-    /// CUT-REPLY.
+    /// Handles CUT-REPLY.
     pub fn take_cut(&mut self, digest: B256, cut: &Cut) {
         self.keep_body(digest, cut, self.wanted.map(|(wanted, _)| wanted).into_iter());
     }

@@ -1,4 +1,4 @@
-//! What every slot writes with: keys, clock, outgoing mail, and the records that mail waits for.
+//! Shared context of all slots: keys, clock, outgoing messages, and the records that messages wait for.
 
 use super::{Effect, Question, RecordId, SlotRecord, leaders::Leaders};
 use crate::{
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-/// So often in a row may the last vote be late before a leader stops waiting for it (P19).
+/// After so many late last votes in a row, a leader stops waiting for them (P19).
 const MAX_FAST_MISSES: u32 = 3;
 
 pub(crate) struct Desk {
@@ -25,16 +25,16 @@ pub(crate) struct Desk {
     pub signatures: Arc<dyn Signatures>,
     pub now: TimestampMs,
     pub effects: VecDeque<Effect>,
-    /// What this validator sent to itself: taken in like a peer's, without delay.
+    /// Messages of this validator to itself. They are handled like a peer's, without delay.
     pub inbox: VecDeque<Message>,
     signer: Option<Arc<dyn Signer>>,
-    /// R5: nothing is signed about slots up to this one.
+    /// R5: the validator signs nothing about slots up to this one.
     abstain: Slot,
     last_record: RecordId,
     durable: RecordId,
-    /// Mail that relies on a record, in the order of records.
+    /// Messages that rely on a record, with that record. Sent when it is durable.
     waiting: VecDeque<(RecordId, Recipients, Message)>,
-    /// How often in a row the last vote came after T_fast.
+    /// Number of times in a row that the last vote came after T_fast.
     fast_misses: u32,
     pub leaders: Leaders,
 }
@@ -70,7 +70,7 @@ impl Desk {
         self.signer.as_ref().map(|signer| signer.index())
     }
 
-    /// The keys, unless nothing may be signed about this slot.
+    /// Returns the keys; `None` if there are none, or if nothing may be signed about this slot.
     pub fn signer(&self, slot: Slot) -> Option<&dyn Signer> {
         self.signer.as_deref().filter(|_| slot > self.abstain)
     }
@@ -79,7 +79,7 @@ impl Desk {
         self.signer(slot).map(|signer| signer.share(&self.context.statement(statement)))
     }
 
-    /// Takes the place of what was said before.
+    /// Replaces the earlier limit, even a higher one.
     pub fn abstain(&mut self, through: Slot) {
         self.abstain = through;
     }
@@ -92,8 +92,8 @@ impl Desk {
         TimestampMs(self.now.0.saturating_add(delay))
     }
 
-    /// Timer of a view, ms: long on purpose, and twice as long with each view of a slot (3.8). Short for distrusted leaders, in f + 1 views of
-    /// a slot at most: liveness then rests on the later views, whose timers trust has no part in.
+    /// Timer of a view, ms. The full timer is long on purpose and doubles with each view of a slot (3.8). Distrusted leaders have
+    /// a short timer, but only in views 0 to f of a slot: liveness rests on the later views, whose timers do not depend on trust.
     pub fn view_timeout(&self, slot: Slot, view: View) -> u64 {
         let Config { view_timeout_ms, max_view_timeout_ms, .. } = self.config;
         let factor = 1u64.checked_shl(view.0).unwrap_or(u64::MAX);
@@ -104,9 +104,9 @@ impl Desk {
         short.map_or(full, |short| short.min(full))
     }
 
-    // ---- mail ------------------------------------------------------------------------------------------------------
+    // ---- messages --------------------------------------------------------------------------------------------------
 
-    /// Sends now. Whoever is meant may be this validator too.
+    /// Sends a message now. Recipients may include this validator.
     pub fn post(&mut self, to: Recipients, message: Message) {
         let me = self.me();
         let (own, others) = match to {
@@ -121,14 +121,14 @@ impl Desk {
         }
     }
 
-    /// Something to be told when its turn comes; what answers cost is the caller's business.
+    /// Queues a request of a peer. The caller limits the rate of the responses.
     pub fn ask(&mut self, peer: ValidatorIndex, question: Question) {
         if self.me() != Some(peer) {
             self.effects.push_back(Effect::Asked { peer, question });
         }
     }
 
-    /// Whether what relies on this record may leave, or has left.
+    /// Returns true if the record is on disk, so that messages that rely on it may be sent.
     pub fn is_durable(&self, record: RecordId) -> bool {
         record <= self.durable
     }
@@ -139,7 +139,7 @@ impl Desk {
         self.last_record
     }
 
-    /// Durable before visible: sends when `record` is on disk.
+    /// Durable before visible: sends the message once `record` is on disk.
     pub fn post_after(&mut self, record: RecordId, to: Recipients, message: Message) {
         if record <= self.durable {
             self.post(to, message);
@@ -150,14 +150,14 @@ impl Desk {
 
     pub fn durable(&mut self, record: RecordId) {
         self.durable = self.durable.max(record);
-        // Not in order when a vote was repeated before its record was durable.
+        // The queue is not sorted by record if a vote was repeated before its record was durable.
         let (ready, waiting): (VecDeque<_>, _) =
             std::mem::take(&mut self.waiting).into_iter().partition(|(needed, ..)| *needed <= self.durable);
         self.waiting = waiting;
         ready.into_iter().for_each(|(_, to, message)| self.post(to, message));
     }
 
-    /// A commit that was certified here: to everybody by the leader, else only for this validator (C5, C7).
+    /// Handles a commit that was certified here: the leader sends it to all, others pass it to themselves only (C5, C7).
     pub fn announce(&mut self, certificate: CommitQc) {
         if self.leads(certificate.slot, certificate.view) {
             self.post(Recipients::All, Message::Commit(certificate));
@@ -166,12 +166,12 @@ impl Desk {
         }
     }
 
-    /// CUT-REQ to f + 1 of those who should hold it, others at each attempt (P6); to anybody when nobody is known to.
+    /// Sends CUT-REQ to f + 1 peers, `holders` first, and to different ones at each attempt (P6).
     pub fn ask_for_cut(&mut self, slot: Slot, cut: B256, holders: &[ValidatorIndex], attempt: usize) {
         self.ask_holders(&Message::FetchCut { slot, cut }, holders, attempt);
     }
 
-    /// To f + 1 others: of `holders` first, and others at each attempt.
+    /// Sends a request to f + 1 peers, `holders` first, and to different ones at each attempt.
     pub fn ask_holders(&mut self, question: &Message, holders: &[ValidatorIndex], attempt: usize) {
         let me = self.me();
         let mut peers: Vec<_> =
@@ -185,7 +185,7 @@ impl Desk {
         }
     }
 
-    /// Rows 19 and 20: whether the leader of a slot's first view may name this lane's tip before it is certified.
+    /// Rows 19 and 20: returns true if the leader of a slot's first view may name this lane's tip before it is certified.
     pub fn may_be_optimistic(&self, slot: Slot, lane: ValidatorIndex) -> bool {
         self.config.optimistic_tips || self.config.leader_tips && lane == self.schedule.leader(slot, View(0))
     }
@@ -197,7 +197,7 @@ impl Desk {
 
     // ---- the fast path (P19) ---------------------------------------------------------------------------------------
 
-    /// How long to wait for the last votes once there is a quorum; `None`: not at all, because lately they did not come.
+    /// Time to wait for the last votes after the quorum, ms. `None` if the fast path is off, or if they were late too often.
     pub fn fast_wait(&self) -> Option<u64> {
         (self.config.fast_path && self.fast_misses < MAX_FAST_MISSES).then_some(self.config.fast_wait_ms)
     }
@@ -206,7 +206,8 @@ impl Desk {
         self.fast_misses += 1;
     }
 
-    /// All votes came, so long after the quorum. Votes are looked at also when nobody waits, so the path comes back by itself.
+    /// Records that all votes came, `after_ms` after the quorum. Votes are counted even if the leader does not wait for them, so
+    /// the fast path comes back by itself.
     pub fn fast_complete(&mut self, after_ms: u64) {
         if after_ms <= self.config.fast_wait_ms {
             self.fast_misses = 0;

@@ -1,27 +1,31 @@
-//! Distrusted leaders: those whose connection is down, and those of views that ended without a commit, until a slot that they lead commits in
-//! its first view. They get a short timer, so that a dead leader does not cost everybody the full one in each of its slots.
+//! Short timers for distrusted leaders, so that a dead leader does not cost the full timer in each of its slots.
 //!
-//! Safety does not rest on timers, and liveness does not rest on trust (`Desk::view_timeout`). Nothing comes over a connection that is down, so
-//! that timer is the shortest. Otherwise the short timer is twice what views took lately, so a leader that came back commits within it and is
-//! trusted again. It is measured on views that committed, whoever led them: on a network
-//! that became slower all leaders may lose trust, and the commits of later views then lengthen the short timer until they redeem themselves.
+//! A leader is distrusted while its connection is down. It is also distrusted after it led a view that ended without a commit,
+//! until a slot that it leads commits in its first view.
+//!
+//! Safety does not rest on timers, and liveness does not rest on trust (`Desk::view_timeout`). While the connection is down the
+//! leader's messages cannot arrive, so its timer is the shortest. Otherwise the short timer is twice the median duration of
+//! recent views. A leader that came back commits within it and is trusted again.
+//!
+//! Committed views of all leaders are measured. If the network becomes slow, all leaders may lose trust. Commits of later views
+//! then lengthen the short timer until first views commit within it again.
 
 use crate::message::Slot;
 use corniche_types::ValidatorIndex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The short timer is at least this part of `view_timeout_ms`, whatever was measured: quick networks have pauses, too.
+/// The short timer is at least `view_timeout_ms` divided by this: fast networks have pauses, too.
 const MIN_PART: u64 = 8;
-/// Most views that are measured. Fewer adapt more quickly when the network becomes slow.
+/// Maximum number of measured views. A smaller number adapts faster when the network becomes slow.
 const MAX_RECENT: usize = 16;
-/// The short timer in medians of recent views. Leaders at the network's far end need up to about one and a half.
+/// The short timer is so many medians of recent views. Leaders with the longest links need up to about 1.5.
 const MEDIANS: u64 = 2;
 
 pub(crate) struct Leaders {
     down: BTreeSet<ValidatorIndex>,
-    /// The last slot in which a validator led a view that failed, or a first view that committed, and whether it committed.
+    /// Last slot in which a validator led a view that failed, or a first view that committed. The flag is true for a commit.
     judged: BTreeMap<ValidatorIndex, (Slot, bool)>,
-    /// Durations of the last views that committed, ms: one rotation of a small committee, so fewer than a third are of faulty leaders.
+    /// Durations of the last committed views, ms: one rotation of a small committee, so less than a third have faulty leaders.
     recent: VecDeque<u64>,
     most_recent: usize,
 }
@@ -44,7 +48,8 @@ impl Leaders {
         self.down.remove(&peer);
     }
 
-    /// Whether the view that `leader` led committed the slot. Slots may come in any order.
+    /// Records a failed view (`committed` is false) or a committed first view of a leader. Slots may come in any order; the last
+    /// slot counts.
     pub fn judge(&mut self, leader: ValidatorIndex, slot: Slot, committed: bool) {
         let last = self.judged.entry(leader).or_insert((slot, committed));
         if slot > last.0 {
@@ -52,7 +57,7 @@ impl Leaders {
         }
     }
 
-    /// A view took so long from its timer's start to its commit, ms.
+    /// Records the duration of a view, ms, from the start of its timer to its commit.
     pub fn measure(&mut self, duration: u64) {
         if self.recent.len() == self.most_recent {
             self.recent.pop_front();
@@ -60,8 +65,8 @@ impl Leaders {
         self.recent.push_back(duration);
     }
 
-    /// Timer of a distrusted leader's view, ms, for a `view_timeout_ms`; the caller bounds it by the full timer. `None` for a trusted leader,
-    /// and before anything was measured.
+    /// Returns the timer of a distrusted leader's view, ms. The caller limits it to the full timer. `None` for a trusted leader,
+    /// and before the first measurement unless the connection is down.
     pub fn short_timeout(&self, leader: ValidatorIndex, view_timeout_ms: u64) -> Option<u64> {
         let least = view_timeout_ms.div_ceil(MIN_PART);
         if self.down.contains(&leader) {
@@ -140,7 +145,7 @@ mod tests {
         assert_eq!(leaders.short_timeout(LEADER, 1_000), Some(125), "whatever views take");
         leaders.up(LEADER);
         assert!(!is_distrusted(&leaders, LEADER));
-        // A new connection says nothing about slots.
+        // A new connection does not restore the trust that failed views cost.
         let mut leaders = measured(&[300; 4]);
         leaders.down(LEADER);
         leaders.up(LEADER);

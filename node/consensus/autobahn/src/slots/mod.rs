@@ -207,7 +207,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Recovery is construction (R4).
+    /// Creates the slots, new or recovered (R4).
     pub fn new(setup: Setup) -> Self {
         let Setup { config, committee, signer, signatures, committed, anchors, commits, records, now } = setup;
         let open_slots = config.open_slots;
@@ -281,7 +281,7 @@ impl Slots {
         }
     }
 
-    /// R5: from now on signs nothing about slots up to this one.
+    /// R5: from now on, the validator signs nothing about slots up to this one.
     pub fn abstain(&mut self, through: Slot) {
         self.desk.abstain(through);
         // Views entered without the right to sign have no timer.
@@ -431,7 +431,7 @@ impl Slots {
         if view == View(0) {
             self.desk.leaders.judge(schedule.leader(slot, view), slot, true);
         }
-        // After as many views as there are validators every leader has failed.
+        // After n views every leader has failed, so later ones add nothing.
         for failed in (0..view.0).take(self.desk.committee.size()) {
             let leader = schedule.leader(slot, View(failed));
             self.desk.leaders.judge(leader, slot, false);

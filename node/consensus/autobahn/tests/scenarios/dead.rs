@@ -1,4 +1,4 @@
-//! Dead and silent validators under load: how long the others wait for them.
+//! Time that validators wait for dead and silent ones under load.
 
 use crate::cluster::{Cluster, DELAY, LOST, plain};
 use corniche_autobahn::Config;
@@ -6,7 +6,7 @@ use corniche_testkit::{Fate, Micros};
 
 /// The full timer of a first view, ms.
 const FULL: u64 = 1_000;
-/// Most that a slot takes without waiting for timers.
+/// Maximum duration of a slot without waiting for timers, ms.
 const SLOT: u64 = 15 * DELAY;
 
 fn config() -> Config {
@@ -39,7 +39,7 @@ fn a_validator_whose_process_died_costs_no_full_timer() {
     cluster.check();
 }
 
-/// Its connections stay, so only its slots tell.
+/// Its connections stay up, so only failed views reveal it.
 #[test]
 fn a_silent_validator_costs_one_full_timer() {
     for (size, silent) in [(4, 1), (7, 2)] {

@@ -1,4 +1,4 @@
-//! Distrusted leaders: a dead one costs its short timer, a correct one redeems itself on any network.
+//! Distrusted leaders: a dead one costs only its short timer, and a correct one regains trust on any network.
 
 use crate::net::{DELAY, Net, index, plain};
 use corniche_autobahn::{
@@ -11,14 +11,14 @@ use corniche_autobahn::{
 const FULL: u64 = 1_000;
 /// The shortest timer of a distrusted leader.
 const SHORT: u64 = FULL / 8;
-/// Most that a slot takes without waiting for timers: its ticket, the way to a later view, and a slow commit.
+/// Maximum duration of a slot without waiting for timers, ms: its ticket, the change to a later view, and a slow commit.
 const SLOT: u64 = 12 * DELAY;
 
 fn config() -> Config {
     Config { fast_wait_ms: 0, view_timeout_ms: FULL, ..plain() }
 }
 
-/// Runs with news all the time.
+/// Runs with constant new cars.
 fn run_busy(net: &mut Net, ms: u64) {
     let until = net.now + ms;
     while net.now < until {
@@ -27,7 +27,7 @@ fn run_busy(net: &mut Net, ms: u64) {
     }
 }
 
-/// Longest time without a commit at a validator.
+/// Longest time without a commit at a validator, ms.
 fn longest_gap(net: &Net, node: usize, since: u64) -> u64 {
     let mut times: Vec<u64> = net.nodes[node].commits.values().map(|(.., at)| *at).filter(|at| *at >= since).collect();
     times.extend([since, net.now]);
@@ -40,7 +40,7 @@ fn last_views(net: &Net, node: usize, count: usize) -> Vec<u32> {
     net.nodes[node].commits.values().rev().take(count).map(|(_, certificate, _)| certificate.view.0).collect()
 }
 
-/// Loses all proposals of first views for so long.
+/// Drops all proposals of first views for `ms`.
 fn fail_first_views(net: &mut Net, ms: u64) {
     net.link = Box::new(|_, _, _, message| {
         let lost = matches!(message, Message::Prepare(prepare) if prepare.view == View(0));
@@ -54,7 +54,7 @@ fn dead_leaders_cost_their_full_timers_only_once() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
         let mut net = Net::new(size, config());
         run_busy(&mut net, 1_000);
-        // In a row: the leaders of the next views are dead as well.
+        // Consecutive validators crash, so the leaders of the next views are dead, too.
         (0..faulty).for_each(|node| net.crash(node));
         run_busy(&mut net, 20_000);
         let since = net.now;
@@ -83,7 +83,7 @@ fn a_leader_whose_connection_ended_gets_a_short_timer_at_once() {
     assert_eq!(last_views(&net, 1, 8), [0; 8]);
 }
 
-/// P10 and R4 start timers, too; those that run when the connection ends are shortened.
+/// Timers may already run when the connection ends (P10 and R4 start them, too).
 #[test]
 fn a_running_timer_is_shortened_when_the_connection_ends() {
     let mut net = Net::new(4, config());
@@ -122,7 +122,7 @@ fn trust_comes_back_with_a_commit_in_a_first_view() {
     assert!(net.running().all(|node| net.noted(node, "timeout").iter().any(|(_, it)| *it == format!("slot {next} view 0"))));
 }
 
-/// A slot then takes seven times as long as the short timer that was measured before.
+/// After the change a slot takes seven times as long as the short timer that was measured before.
 #[test]
 fn on_a_network_that_became_slow_all_leaders_redeem_themselves() {
     for all_to_all in [false, true] {
@@ -138,7 +138,7 @@ fn on_a_network_that_became_slow_all_leaders_redeem_themselves() {
     }
 }
 
-/// Where a slot takes longer than the full timer, timers double with each view as if all were trusted.
+/// If a slot takes longer than the full timer, timers double with each view as if all leaders were trusted.
 #[test]
 fn on_a_network_slower_than_the_timer_trust_changes_nothing() {
     for size in [4, 7, 10] {
@@ -151,7 +151,7 @@ fn on_a_network_slower_than_the_timer_trust_changes_nothing() {
     }
 }
 
-/// The same where one validator is dead besides, so that slots take the slow path.
+/// One validator is dead in addition, so slots take the slow path.
 #[test]
 fn on_a_slow_network_with_a_dead_validator_the_others_redeem_themselves() {
     let mut net = Net::new(4, config());
@@ -184,7 +184,7 @@ fn after_a_partition_first_views_commit_again() {
     assert_eq!(last_views(&net, 1, 8), [0; 8]);
 }
 
-/// Liveness after GST needs timers that grow, whomever a validator distrusts.
+/// Liveness after GST needs timers that grow, even if a validator distrusts all leaders.
 #[test]
 fn trust_has_no_part_in_the_timers_of_later_views() {
     for (size, faulty) in [(4, 1), (7, 2)] {
