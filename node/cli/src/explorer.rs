@@ -45,7 +45,8 @@ pub struct Args {
     /// Do not request inner calls, for which the node executes blocks again
     #[arg(long)]
     no_calls: bool,
-    /// Address of a trusted proxy, or a network of proxies (10.0.0.0/8). Its `X-Forwarded-For` gives the client address for rate limits. May be repeated
+    /// Address of a trusted proxy, or a network of proxies (10.0.0.0/8); may be repeated. Its `X-Forwarded-For` gives the client address
+    /// for rate limits
     #[arg(long, value_name = "ADDRESS")]
     trusted_proxy: Vec<Proxy>,
     /// Print the first line as JSON
