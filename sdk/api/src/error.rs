@@ -187,7 +187,7 @@ reasons! {
     TooManyTopics = (InvalidParams, "exceed max topics"),
     /// No block has this hash.
     UnknownBlock = (Refused, "unknown block"),
-    /// The search exceeded the time limit of a request; the message gives the progress.
+    /// The search exceeded the time limit of a request; the message gives the blocks searched so far.
     QueryTooLong = (LimitExceeded, "query exceeds maximum time"),
     /// More results than fit in one response; the message gives the limit.
     TooManyResults = (LimitExceeded, "query returned more than"),

@@ -227,8 +227,8 @@ methods! {
     /// Hash of an account's transaction with this nonce; null if there is none. Blocks whose states are not kept are searched for at most five
     /// seconds.
     OtsGetTransactionBySenderAndNonce = "ots_getTransactionBySenderAndNonce" "(sender: Address, nonce: Count) -> Hash | null",
-    /// Creator of a contract, and the transaction that created it; null for contracts of the genesis. A contract created by another contract is
-    /// found only among blocks whose states are kept.
+    /// Creator of a contract, and the transaction that created it; null for accounts without code and for contracts of the genesis. A contract
+    /// created by another contract is found only among blocks whose states are kept.
     OtsGetContractCreator = "ots_getContractCreator" "(account: Address) -> OtsCreator | null",
     // evm
     /// Mines blocks (default 1), with this timestamp if one is given. Returns 0.
