@@ -117,115 +117,110 @@ const fn optional(name: &'static str, about: &'static str) -> Parameter {
     Parameter { name, about, required: false }
 }
 
-const ADDRESS: Parameter = required("address", "0x and 40 digits, in any capitals");
-const BLOCK: Parameter = required("block", "a block's number or hash");
-const HASH: Parameter = required("hash", "a transaction's hash");
-const LIMIT: Parameter = optional("limit", "items of a page: 25, at most 100");
-const CURSOR: Parameter = optional("cursor", "`next` of the page before");
-const Q: Parameter = required("q", "what to look for, at most 200 characters");
-const FROM: Parameter = optional("from", "the first; absent: 64 up to `to`");
-const TO: Parameter = optional("to", "the last; absent: the newest, or 64 from `from` on");
+const ADDRESS: Parameter = required("address", "address of 0x and 40 hexadecimal digits, in upper or lower case");
+const BLOCK: Parameter = required("block", "number or hash of a block");
+const HASH: Parameter = required("hash", "hash of a transaction");
+const LIMIT: Parameter = optional("limit", "items per page: 25 by default, at most 100");
+const CURSOR: Parameter = optional("cursor", "`next` of the previous page");
+const Q: Parameter = required("q", "search text, at most 200 characters");
+const FROM: Parameter = optional("from", "first round; default: 64 rounds up to `to`");
+const TO: Parameter = optional("to", "last round; default: the newest, or 64 rounds from `from`");
 
 /// All endpoints.
 pub static ENDPOINTS: &[Endpoint] = &[
-    endpoint!("/api/v1/status", [], chain::status, "How the explorer and its node stand."),
-    endpoint!("/api/v1/search", [Q], chain::search, "What a hash, key, number, address, name, symbol or method may be."),
+    endpoint!("/api/v1/status", [], chain::status, "Status of the explorer and its node."),
+    endpoint!("/api/v1/search", [Q], chain::search, "Search for a hash, key, number, address, name, symbol or method."),
     endpoint!("/api/v1/blocks", [LIMIT, CURSOR], blocks::list, "Blocks, newest first."),
-    endpoint!("/api/v1/blocks/{block}", [BLOCK], blocks::show, "One block, how it was ordered and who certified it."),
+    endpoint!("/api/v1/blocks/{block}", [BLOCK], blocks::show, "A block, with its ordering and its certificate."),
     endpoint!(
         "/api/v1/blocks/{block}/transactions",
         [BLOCK, LIMIT, CURSOR],
         transactions::of_block,
-        "A block's transactions in their order."
+        "Transactions of a block, in order."
     ),
     endpoint!("/api/v1/transactions", [LIMIT, CURSOR], transactions::list, "Executed transactions, newest first."),
     endpoint!(
         "/api/v1/transactions/{hash}",
         [HASH],
         transactions::show,
-        "One transaction, wherever it stands, with the first of its logs, transfers and calls."
+        "A transaction with any status, with its first 50 logs, transfers and calls."
     ),
-    endpoint!("/api/v1/transactions/{hash}/logs", [HASH, LIMIT, CURSOR], effects::logs, "Its logs in their order."),
+    endpoint!("/api/v1/transactions/{hash}/logs", [HASH, LIMIT, CURSOR], effects::logs, "Logs of a transaction, in order."),
     endpoint!(
         "/api/v1/transactions/{hash}/transfers",
         [HASH, LIMIT, CURSOR],
         effects::transfers,
-        "The tokens it moved, in order."
+        "Token transfers of a transaction, in order."
     ),
     endpoint!(
         "/api/v1/transactions/{hash}/calls",
         [HASH, LIMIT, CURSOR],
         effects::calls,
-        "The calls inside it in the order in which they began. None where the node serves no traces."
+        "Inner calls of a transaction, in the order in which they began. Empty if the node serves no traces."
     ),
     endpoint!("/api/v1/accounts/{address}", [ADDRESS], accounts::show, "An account or a contract."),
     endpoint!(
         "/api/v1/accounts/{address}/transactions",
         [ADDRESS, LIMIT, CURSOR],
         accounts::transactions,
-        "Transactions it had any part in, newest first."
+        "Transactions that involve an account, newest first."
     ),
     endpoint!(
         "/api/v1/accounts/{address}/transfers",
         [ADDRESS, LIMIT, CURSOR],
         accounts::transfers,
-        "Tokens that moved to or from it, newest first."
+        "Token transfers to or from an account, newest first."
     ),
     endpoint!(
         "/api/v1/accounts/{address}/calls",
         [ADDRESS, LIMIT, CURSOR],
         accounts::calls,
-        "Calls inside transactions that it made or was the target of, newest first."
+        "Inner calls from or to an account, newest first."
     ),
     endpoint!(
         "/api/v1/accounts/{address}/balances",
         [ADDRESS, LIMIT, CURSOR],
         accounts::balances,
-        "Tokens it holds, by the token's address."
+        "Token balances of an account, by the token's address."
     ),
     endpoint!(
         "/api/v1/accounts/{address}/approvals",
         [ADDRESS, LIMIT, CURSOR],
         accounts::approvals,
-        "Who may take its tokens, by the token's address."
+        "Addresses approved to spend an account's tokens, by the token's address."
     ),
     Endpoint {
         path: "/api/v1/accounts/{address}/transactions.csv",
-        about: "The same transactions as a file.",
+        about: "Transactions of an account as a CSV file, newest first.",
         parameters: &[ADDRESS, CURSOR],
         form: || Form::Lines(csv::TRANSACTIONS),
         call: |ask| Box::pin(csv::transactions(ask)),
     },
     Endpoint {
         path: "/api/v1/accounts/{address}/transfers.csv",
-        about: "The same transfers as a file.",
+        about: "Token transfers of an account as a CSV file, newest first.",
         parameters: &[ADDRESS, CURSOR],
         form: || Form::Lines(csv::TRANSFERS),
         call: |ask| Box::pin(csv::transfers(ask)),
     },
-    endpoint!("/api/v1/tokens", [LIMIT, CURSOR], tokens::list, "Tokens, those with most holders first."),
-    endpoint!("/api/v1/tokens/{address}", [ADDRESS], tokens::show, "One token."),
+    endpoint!("/api/v1/tokens", [LIMIT, CURSOR], tokens::list, "Tokens, by number of holders, descending."),
+    endpoint!("/api/v1/tokens/{address}", [ADDRESS], tokens::show, "A token."),
     endpoint!(
         "/api/v1/tokens/{address}/holders",
         [ADDRESS, LIMIT, CURSOR],
         tokens::holders,
-        "Who holds most of it. A page of a token with ids may be short, or empty, and have a next one."
+        "Holders of a token, largest balance first. For a token with ids, a page may be short or empty although there is a next one."
     ),
     endpoint!(
         "/api/v1/tokens/{address}/transfers",
         [ADDRESS, LIMIT, CURSOR],
         tokens::transfers,
-        "Its transfers, newest first."
+        "Transfers of a token, newest first."
     ),
     endpoint!("/api/v1/contracts", [LIMIT, CURSOR], contracts::list, "Contracts by address."),
-    endpoint!(
-        "/api/v1/contracts/{address}",
-        [ADDRESS],
-        contracts::show,
-        "One contract with its interface and what its code is."
-    ),
-    endpoint!("/api/v1/validators", [], chain::validators, "The committee and its record of the last 30 days."),
-    endpoint!("/api/v1/peers", [], peers::list, "Who is connected with whom, in which version, and how far apart."),
+    endpoint!("/api/v1/contracts/{address}", [ADDRESS], contracts::show, "A contract with its ABI and properties of its code."),
+    endpoint!("/api/v1/validators", [], chain::validators, "The committee, with its statistics for the last 30 days."),
+    endpoint!("/api/v1/peers", [], peers::list, "Connections between nodes, with versions and round-trip times."),
     endpoint!("/api/v1/certificates", [LIMIT, CURSOR], blocks::certificates, "Certificates, newest first."),
     endpoint!(
         "/api/v1/certificates/{block}",
@@ -233,8 +228,8 @@ pub static ENDPOINTS: &[Endpoint] = &[
         blocks::certificate,
         "The certificate that covers a block: its own or that of a later block."
     ),
-    endpoint!("/api/v1/dag", [FROM, TO], dag::show, "Rounds of the ordering, at most 64."),
-    endpoint!("/api/v1/statistics/days", [LIMIT, CURSOR], chain::days, "Numbers of each day (UTC), newest first."),
+    endpoint!("/api/v1/dag", [FROM, TO], dag::show, "Rounds of the consensus DAG, at most 64."),
+    endpoint!("/api/v1/statistics/days", [LIMIT, CURSOR], chain::days, "Statistics of each day (UTC), newest first."),
 ];
 
 /// Returns the router of all endpoints.

@@ -11,31 +11,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Make and keep accounts: keys in files that a password opens, in the format of geth, cast and wallets
+/// Create and manage accounts: password-protected key files in the format of geth, cast and wallets
 ///
-/// A keystore is called by its name in the directory CORNICHE_KEYSTORES (~/.corniche/keystores when that is not set), or by its path. The
-/// password comes from --password-file, from the environment variable CORNICHE_PASSWORD, or is asked for.
+/// A keystore is selected by its name in the directory CORNICHE_KEYSTORES (default ~/.corniche/keystores), or by its path. The
+/// password comes from --password-file, from the environment variable CORNICHE_PASSWORD, or from a prompt.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
-    /// File with the password in it
+    /// File with the password
     #[arg(long, value_name = "FILE", global = true)]
     password_file: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Make an account and print its address
+    /// Create an account and print its address
     New {
         #[arg(value_name = "NAME")]
         name: PathBuf,
     },
-    /// Put a key that exists into a keystore and print its address; asks for the key
+    /// Import an existing key into a keystore and print its address; prompts for the key
     Import {
         #[arg(value_name = "NAME")]
         name: PathBuf,
-        /// File that holds the key as hexadecimal, mode 0600, instead of asking
+        /// File with the key as hexadecimal, mode 0600, instead of the prompt
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
     },
@@ -45,7 +45,7 @@ enum Command {
     Show {
         #[arg(value_name = "NAME")]
         name: PathBuf,
-        /// Print the private key instead; asks for the password
+        /// Print the private key instead; prompts for the password
         #[arg(long)]
         private_key: bool,
     },

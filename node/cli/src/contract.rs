@@ -22,7 +22,7 @@ use clap::Subcommand;
 use corniche_client::Client;
 use std::path::PathBuf;
 
-/// Write, deploy and use contracts
+/// Create, build, deploy and call contracts
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -31,13 +31,13 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Make a folder with a contract that builds and is tested
+    /// Create a folder with a contract project and tests
     New(new::New),
-    /// Build a contract for deployment: the same bytes wherever it lies, with its ABI in it; prints size and gas
+    /// Build a contract for deployment, reproducibly and with its ABI embedded; print size and gas
     Build(build::Build),
-    /// Say whether a module would deploy and what it costs, or what is wrong with it and what to do; needs no node
+    /// Check that a module can be deployed, and print its cost or the problem with a fix; needs no node
     Check(check::Check),
-    /// Print a contract's ABI: of its source, a module, a file of JSON, or of what lies at an address
+    /// Print a contract's ABI from its source, a module, a JSON file, or the code at an address
     ///
     /// Example: corniche contract abi 0x5FbD… --typescript > token.ts
     Abi(show::Show),
@@ -45,7 +45,7 @@ enum Command {
     ///
     /// Example: corniche contract deploy . Gold GLD 1000000 --keystore alice
     Deploy(deploy::Deploy),
-    /// Ask a contract something, without a transaction; prints one returned value a line
+    /// Call a contract without a transaction and print one returned value per line
     ///
     /// Example: corniche contract call 0x5FbD… balanceOf 0xf39F…
     Call(using::Call),
@@ -53,34 +53,34 @@ enum Command {
     ///
     /// Example: corniche contract send 0x5FbD… transfer 0xf39F… 1000 --keystore alice
     Send(using::Send),
-    /// Print a call of a function as hexadecimal, for contracts that are given calls: proxies, multisigs, governors
+    /// Print the calldata of a function call as hexadecimal, for proxies, multisigs and governors
     ///
     /// Example: corniche contract encode 'initialize(address)' 0xf39F…
     Encode(using::Encode),
-    /// Print what a contract logged, decoded; one event a line
+    /// Print the decoded events of a contract, one per line
     ///
     /// Example: corniche contract logs 0x5FbD… Transfer --follow
     Logs(logs::Logs),
-    /// Tell what a transaction did as a tree of calls, decoded by the ABIs that the contracts carry
+    /// Print a transaction as a tree of calls, decoded with the ABIs embedded in the contracts
     Trace(trace::Trace),
-    /// Say where a contract's fields lie in storage, and whether a new version finds there what an old one stored
+    /// Print the storage layout of a contract, and check that a new version can read an old version's data
     ///
     /// Example: corniche contract layout --against layout.json
     Layout(layout::Args),
-    /// Build a contract again and compare it with the code at an address; says what differs
+    /// Build a contract again, compare it with the code at an address, and print the differences
     ///
     /// Example: corniche contract verify 0x5FbD… my-counter
     Verify(verify::Verify),
     /// Print the creation data of a contract as hexadecimal, for wallets and other tools
     ///
-    /// Without ARGs it is what those tools call bytecode: they append the ABI-encoded constructor arguments themselves.
+    /// Without ARGs it is the bytecode of those tools: they append the ABI-encoded constructor arguments themselves.
     Pack(deploy::Pack),
 }
 
-/// Which node.
+/// Node to call.
 #[derive(clap::Args, Debug)]
 struct Rpc {
-    /// JSON-RPC URL of a node
+    /// JSON-RPC URL of the node
     #[arg(long, value_name = "URL", env = "CORNICHE_RPC", default_value = "http://127.0.0.1:8545")]
     rpc: String,
 }
@@ -91,12 +91,12 @@ impl Rpc {
     }
 }
 
-/// Which node, and how to answer.
+/// Node to call, and output format.
 #[derive(clap::Args, Debug)]
 struct Node {
     #[command(flatten)]
     rpc: Rpc,
-    /// The contract's ABI as JSON, for contracts that carry none: names functions, the constructor, events and errors
+    /// File with the contract's ABI as JSON, for contracts without an embedded one: functions, constructor, events and errors
     #[arg(long, value_name = "FILE")]
     abi: Option<PathBuf>,
     /// Print JSON

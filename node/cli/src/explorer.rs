@@ -17,38 +17,39 @@ pub const PORT: u16 = 4000;
 /// Database file in an explorer's directory.
 const FILE: &str = "explorer.sqlite";
 
-/// Show a chain to people: an explorer that follows a node
+/// Run a block explorer that follows a node
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// URL of the node's RPC. A validator also shows its DAG, and a node that serves the namespace `debug` the calls inside transactions
+    /// URL of the node's JSON-RPC. The explorer shows the DAG if it is a validator, and inner calls if it serves the namespace `debug`
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545", env = "CORNICHE_RPC")]
     node: String,
-    /// URL of another node of the same network, which is asked for nothing but its peers; may be repeated. The network page shows how far
-    /// apart the nodes are that are asked
+    /// URL of another node of the same network, queried only for its peers; may be repeated. The network page shows the round-trip times
+    /// between the queried nodes
     #[arg(long, value_name = "URL")]
     also_ask: Vec<String>,
-    /// Directory for what was read of the chain. It can be deleted: it is read again
+    /// Directory of the index database. It can be deleted: the explorer indexes the chain again
     #[arg(long, value_name = "DIR", default_value = ".explorer")]
     data: PathBuf,
-    /// A database elsewhere, in place of the directory: postgres://USER@HOST/NAME
+    /// URL of a PostgreSQL database to use instead of the directory: postgres://USER@HOST/NAME
     #[arg(long, value_name = "URL", env = "CORNICHE_DATABASE", hide_env_values = true, conflicts_with = "data")]
     database: Option<String>,
-    /// Where pages are served; port 0 takes a free one
+    /// Address of the HTTP server; port 0 selects a free one
     #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))]
     listen: SocketAddr,
-    /// Ticker of the chain's currency
+    /// Ticker of the native currency
     #[arg(long, value_name = "TEXT", default_value = "CRN")]
     currency: String,
-    /// Rounds of the DAG that are kept; 0: the node is not asked for any
+    /// Number of DAG rounds to keep; 0 disables DAG requests to the node
     #[arg(long, value_name = "ROUNDS", default_value_t = Keep::default().dag_rounds)]
     dag_rounds: u64,
-    /// Do not ask for calls inside transactions, for which the node runs blocks again
+    /// Do not request inner calls, for which the node executes blocks again
     #[arg(long)]
     no_calls: bool,
-    /// A proxy in front, or a network of proxies (10.0.0.0/8): its `X-Forwarded-For` says who asks, where rates are by address. May be repeated
+    /// Address of a trusted proxy, or a network of proxies (10.0.0.0/8); may be repeated. Its `X-Forwarded-For` gives the client address
+    /// for rate limits
     #[arg(long, value_name = "ADDRESS")]
     trusted_proxy: Vec<Proxy>,
-    /// First line as JSON
+    /// Print the first line as JSON
     #[arg(long)]
     json: bool,
 }

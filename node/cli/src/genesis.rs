@@ -189,7 +189,7 @@ fn derived_chain_id(seed: &[u8; 32]) -> u64 {
     7_000_000_000 + u64::from_le_bytes([a, b, c, d, e, f, g, h]) % 1_000_000_000
 }
 
-/// Make or check a genesis: what every node of a network has to agree on
+/// Create or check a genesis: the parameters that all nodes of a network share
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -198,9 +198,9 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Make a genesis and deal the shares of the threshold coin
+    /// Create a genesis and deal the shares of the threshold coin
     New(Box<New>),
-    /// Check a genesis file and print what identifies it
+    /// Check a genesis file and print its identifiers
     Check {
         #[arg(value_name = "FILE", default_value = "genesis.json")]
         file: PathBuf,
@@ -212,31 +212,31 @@ enum Command {
 
 #[derive(clap::Args, Debug)]
 struct New {
-    /// Make the keys of this many validators as well
+    /// Number of validators whose keys are created too
     #[arg(long, value_name = "N", required_unless_present = "from", conflicts_with = "from")]
     validators: Option<usize>,
-    /// Public parts of validators that made their own keys (`corniche keys new`), in committee order
+    /// Public key files of validators that created their own keys (`corniche keys new`), in committee order
     #[arg(long, value_name = "PUBLIC.json", num_args = 1..)]
     from: Vec<PathBuf>,
-    /// Directory to create: genesis.json, and per validator its keys or its coin share
+    /// Directory to create, for genesis.json and each validator's keys or coin share
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Chain id; derived from fresh randomness when absent
+    /// Chain id; default: derived from a random seed
     #[arg(long, value_name = "ID")]
     chain_id: Option<u64>,
     /// Ticker of the native currency
     #[arg(long, value_name = "TICKER", default_value = "CRN")]
     currency: String,
-    /// Shortest time between two blocks, in milliseconds
+    /// Minimum time between two blocks in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 50)]
     block_ms: u64,
     /// Ordering engine
     #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = engines::words())]
     engine: String,
-    /// A parameter of the engine, for instance `wave_length=5`; may be repeated
+    /// Parameter of the engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     parameter: Vec<(String, u64)>,
-    /// Account to fund, with whole units of the currency; may be repeated
+    /// Account to fund, and its amount in whole units of the currency; may be repeated
     #[arg(long, value_name = "ADDRESS=UNITS", value_parser = fund)]
     fund: Vec<(Address, u64)>,
     /// Fund the ten development accounts, whose keys are PUBLIC

@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Make a validator's keys, or show the public part of them
+/// Create a validator's keys, or print their public part
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -33,12 +33,12 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Make the keys of one validator and print their public part as JSON, ready for `corniche genesis new --from`
+    /// Create the keys of one validator and print their public part as JSON, for `corniche genesis new --from`
     New {
         /// Directory to create for the keys, mode 0700
         #[arg(long, value_name = "DIR", default_value = "keys")]
         out: PathBuf,
-        /// Account that receives the validator's fees; without it a key is made for one
+        /// Account that receives the validator's fees; default: a new account, whose key is created too
         #[arg(long, value_name = "ADDRESS")]
         fee_address: Option<Address>,
     },

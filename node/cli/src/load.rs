@@ -17,40 +17,40 @@ use latency::Latencies;
 use serde_json::json;
 use std::{path::PathBuf, time::Duration};
 
-/// Load a running network with transfers or reads and print the rate and the latency
+/// Generate load of transfers or reads on a running network and print rate and latency
 ///
-/// The latency of a transfer runs from its submission until the block that holds it can be read; that of a read until it is answered. With --rate
-/// both run from when it was due, so a node that stops is charged with all that had to wait.
+/// The latency of a transfer is the time from its submission until its block can be read; that of a read is the time until its response.
+/// With --rate both start at the scheduled time, so that a stalled node also counts for the requests that had to wait.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// JSON-RPC URL to submit to; may be repeated, the senders are dealt round-robin and blocks are read from the first
+    /// JSON-RPC URL to submit to; may be repeated: senders are assigned round-robin, blocks are read from the first URL
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8545")]
     rpc: Vec<String>,
-    /// Transfers in all
+    /// Total number of transfers
     #[arg(long, value_name = "N", default_value_t = 10_000, conflicts_with_all = ["seconds", "read"])]
     count: usize,
-    /// Reads instead of transfers: a method and its parameters, 'eth_getBalance ["0x…","latest"]'; may be repeated, they are asked in turn
+    /// Read request instead of transfers: method and parameters, 'eth_getBalance ["0x…","latest"]'; may be repeated, the requests take turns
     #[arg(long, value_name = "METHOD PARAMS", conflicts_with_all = ["batch", "key_file", "timeout", "senders"])]
     read: Vec<String>,
-    /// Connections for reads, each with one request at a time
+    /// Number of connections for reads, each with one request at a time
     #[arg(long, value_name = "N", default_value_t = 32, requires = "read")]
     connections: usize,
-    /// How long: of reads 10 unless said otherwise; of transfers instead of --count, with --rate
+    /// Duration of the load in seconds: default 10 for reads; for transfers instead of --count, with --rate
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
-    /// Transfers or reads per second over all senders; as fast as the node takes them when absent
+    /// Total transfers or reads per second; default: as fast as the node accepts them
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Accounts that send, each on a connection of its own
+    /// Number of sending accounts, each with its own connection
     #[arg(long, value_name = "N", default_value_t = 16)]
     senders: usize,
-    /// Transfers in one request
+    /// Number of transfers per request
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
-    /// File with the key of the account that funds the senders; the first development account when absent
+    /// File with the key of the account that funds the senders; default: the first development account
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Seconds to wait for what was submitted
+    /// Seconds to wait for submitted transfers
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
     /// Print JSON

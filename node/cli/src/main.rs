@@ -27,8 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A blockchain node for WebAssembly contracts
 ///
-/// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage,
-/// 3 reverted, 4 refused by the node, 5 node not reachable, 6 deadline passed, 7 halted because going on
+/// Results go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 invalid usage,
+/// 3 reverted, 4 rejected by the node, 5 node not reachable, 6 timeout, 7 halted because continuing
 /// would be unsafe; of `sim`, 8 no progress; of `sim` and `bench`, 9 diverged.
 #[derive(Parser, Debug)]
 #[command(name = "corniche", version, propagate_version = true)]

@@ -16,26 +16,25 @@ use std::{
     time::Instant,
 };
 
-/// Run a whole network in virtual time
+/// Simulate a network in virtual time
 ///
-/// The scenario file says how many validators there are, how far apart and how fast their disks are, what they are given to do
-/// and what goes wrong: docs/simulator.md describes every key, testnet/scenarios holds examples. The same file and seed give the
-/// same run on every machine.
+/// The scenario file defines the number of validators, network delays, disk speeds, load and faults. docs/simulator.md describes every
+/// key, testnet/scenarios contains examples. Equal files and seeds give equal runs on every machine.
 ///
-/// Exit codes: 0 pass, 2 the file is refused, 8 no progress, 9 diverged.
+/// Exit codes: 0 pass, 2 invalid file, 8 no progress, 9 diverged.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Scenario file, TOML
+    /// Scenario file in TOML format
     #[arg(value_name = "SCENARIO")]
     file: PathBuf,
-    /// Seed of everything that is drawn by chance; the file's when absent, and 0 when it names none
+    /// Seed of all random choices; default: the file's seed, or 0 if it has none
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write what every engine does to this file, one JSON object a line: the `vertex` and `slot` entries of `corniche_getDag`,
-    /// with the `node` whose they are and virtual milliseconds
+    /// File for a trace of all engines, one JSON object per line: the `vertex` and `slot` entries of `corniche_getDag`, with the
+    /// `node` and the virtual time in milliseconds
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }

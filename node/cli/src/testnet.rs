@@ -42,9 +42,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Start a network, or start a stopped one again on its data
+    /// Start a new network, or restart a stopped one on its data
     Up(Up),
-    /// Stop the network; its data stays unless --wipe
+    /// Stop the network; its data is kept unless --wipe is given
     Down {
         #[command(flatten)]
         place: Place,
@@ -52,7 +52,7 @@ enum Action {
         #[arg(long)]
         wipe: bool,
     },
-    /// Say which nodes run and how far they are
+    /// Print the status and height of all nodes
     Status {
         #[command(flatten)]
         place: Place,
@@ -63,7 +63,7 @@ enum Action {
 
 #[derive(clap::Args, Debug)]
 struct Place {
-    /// The network's directory
+    /// Directory of the network
     #[arg(long, value_name = "DIR", default_value = ".testnet")]
     dir: PathBuf,
 }
@@ -72,34 +72,34 @@ struct Place {
 struct Up {
     #[command(flatten)]
     place: Place,
-    /// Validators of a new network
+    /// Number of validators of a new network
     #[arg(long, default_value_t = 4)]
     validators: usize,
-    /// Full nodes of a new network
+    /// Number of full nodes of a new network
     #[arg(long, default_value_t = 0)]
     full_nodes: usize,
-    /// Ordering engine of a new network; mahi-mahi when absent
+    /// Ordering engine of a new network; default: mahi-mahi
     #[arg(long, value_name = "NAME", value_parser = engines::words())]
     engine: Option<String>,
-    /// A parameter of a new network's engine, for instance `wave_length=5`; may be repeated
+    /// Parameter of a new network's engine, for instance `wave_length=5`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = genesis::parameter)]
     parameter: Vec<(String, u64)>,
-    /// Namespaces of RPC methods that a new network's nodes serve, with commas between them, or "all"; without it what wallets need
+    /// RPC namespaces that the nodes of a new network serve, separated by commas, or "all"; default: those that wallets need
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
-    /// Port of the explorer on 127.0.0.1; without it 4000, or a free one where that is taken
+    /// Port of the explorer on 127.0.0.1; default: 4000, or a free one if that is in use
     #[arg(long, value_name = "PORT")]
     explorer_port: Option<u16>,
-    /// Rounds of the DAG that the explorer keeps, from this start on; 0: it does not ask for any
+    /// Number of DAG rounds that the explorer keeps, from this start on; 0 disables DAG requests
     #[arg(long, value_name = "ROUNDS", default_value_t = Keep::default().dag_rounds)]
     dag_rounds: u64,
-    /// No explorer for a new network
+    /// Do not add an explorer to a new network
     #[arg(long, conflicts_with_all = ["explorer_port", "dag_rounds"])]
     no_explorer: bool,
-    /// First RPC port; nodes count up from it. Peers' ports lie 1000 above, those of metrics 2000. 0 takes free ones
+    /// First RPC port; each further node uses the next one. Peer ports are 1000 higher, metrics ports 2000 higher. 0 selects free ports
     #[arg(long, default_value_t = 8545)]
     base_port: u16,
-    /// Result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -5,7 +5,7 @@ use alloy_primitives::{B256, Bytes};
 use corniche_types::{Epoch, FaultModel, Height, SignerBitmap};
 use serde::{Deserialize, Serialize};
 
-/// A certificate as JSON, for people and for clients that check it themselves. It covers the block at `block_number` and all
+/// A certificate as JSON, for display and for clients that verify it. It covers the block at `block_number` and all
 /// its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -13,9 +13,9 @@ pub struct Certificate {
     /// Number of the committee that signed.
     #[serde(with = "quantity")]
     pub epoch: u64,
-    /// What that committee signs as ([`Genesis::committee_hash`](corniche_types::Genesis::committee_hash)).
+    /// Hash of that committee's keys ([`Genesis::committee_hash`](corniche_types::Genesis::committee_hash)), part of the signed message.
     pub committee_hash: B256,
-    /// Height of the newest block that it covers.
+    /// Height of the newest covered block.
     #[serde(with = "quantity")]
     pub block_number: u64,
     /// keccak-256 of that block's header.
@@ -28,7 +28,7 @@ pub struct Certificate {
     pub signature: Bytes,
 }
 
-/// Why a served certificate cannot be read.
+/// Reason why a served certificate cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("certificate: unknown fault model {0}")]
 pub struct CertificateError(String);
@@ -54,7 +54,7 @@ impl From<&corniche_types::Certificate> for Certificate {
 impl TryFrom<Certificate> for corniche_types::Certificate {
     type Error = CertificateError;
 
-    /// For checking: `corniche_crypto::verify_certificate` takes the result.
+    /// Converts it for `corniche_crypto::verify_certificate`.
     fn try_from(json: Certificate) -> Result<Self, CertificateError> {
         let fault_model = match json.fault_model.as_str() {
             "byzantine" => FaultModel::Byzantine,

@@ -1,4 +1,4 @@
-//! What this chain has and Ethereum has no word for: heads by status, the committee, what execution did.
+//! Results without an Ethereum equivalent: heads by status, the committee, execution statistics.
 
 use crate::quantity;
 use alloy_primitives::{Address, B256, Bytes};
@@ -8,41 +8,41 @@ use serde::{Deserialize, Serialize};
 /// The newest block of each status: `corniche_getHeads`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heads {
-    /// Durable here, with receipts: what Ethereum's methods call `latest`.
+    /// Newest durable block with receipts; Ethereum's methods call it `latest`.
     pub executed: HeadBlock,
-    /// Signed by a quorum, and all before it: `safe` and `finalized`.
+    /// Newest block signed by a quorum, with all its ancestors; `safe` and `finalized`.
     pub certified: HeadBlock,
 }
 
-/// A block, named.
+/// Identifies a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeadBlock {
     /// keccak-256 of its header.
     pub hash: B256,
-    /// Its height; the genesis has 0.
+    /// Height; the genesis block has 0.
     #[serde(with = "quantity")]
     pub number: u64,
-    /// The time that was agreed on with its order, in Unix milliseconds.
+    /// Agreed time of its order, in Unix milliseconds.
     #[serde(with = "quantity")]
     pub timestamp_ms: u64,
 }
 
-/// Who orders and signs: `corniche_getValidators`.
+/// The committee that orders and signs blocks: `corniche_getValidators`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Validators {
     /// Number of the committee; the first has 0.
     #[serde(with = "quantity")]
     pub epoch: u64,
-    /// What the committee signs as ([`Genesis::committee_hash`]).
+    /// Hash that identifies the committee in signatures ([`Genesis::committee_hash`]).
     pub committee_hash: B256,
-    /// The ordering engine's word.
+    /// Name of the ordering engine.
     pub engine: String,
-    /// How many signatures make a certificate.
+    /// Number of signatures in a certificate.
     #[serde(with = "quantity")]
     pub quorum: u64,
-    /// In the order of the committee: what other answers call a validator is its place here.
+    /// Members in committee order. Other results identify a validator by its position in this list.
     pub validators: Vec<Validator>,
 }
 
@@ -50,21 +50,21 @@ pub struct Validators {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Validator {
-    /// Its place in the committee, from 0.
+    /// Position in the committee, from 0.
     #[serde(with = "quantity")]
     pub index: u64,
-    /// ed25519: signs the engine's messages.
+    /// ed25519 public key; signs the engine's messages.
     pub consensus_key: B256,
-    /// BLS12-381, compressed: signs headers.
+    /// BLS12-381 public key, compressed; signs headers.
     pub bls_key: Bytes,
-    /// ed25519: the identity of its connections.
+    /// ed25519 public key; the identity of its connections.
     pub network_key: B256,
-    /// Whom its tips go to.
+    /// Recipient of its tips.
     pub fee_address: Address,
 }
 
 impl Validators {
-    /// The committee of a genesis; `quorum` is the engine's word for how many suffice.
+    /// The committee of a genesis; `quorum` is the engine's number of required signatures.
     pub fn of(genesis: &Genesis, quorum: usize) -> Self {
         let validators = genesis.validators.iter().zip(0..).map(|(validator, index)| Validator {
             index,
@@ -87,82 +87,82 @@ impl Validators {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Statistics {
-    /// Transactions that wait in the pool now.
+    /// Transactions in the pool now.
     #[serde(with = "quantity")]
     pub pool_transactions: u64,
     /// Transactions in blocks.
     #[serde(with = "quantity")]
     pub executed: u64,
-    /// Transactions that were ordered and not executed.
+    /// Transactions that were ordered but not executed.
     #[serde(with = "quantity")]
     pub skipped: u64,
-    /// Transactions that admission refused.
+    /// Transactions rejected on admission to the pool.
     #[serde(with = "quantity")]
     pub refused: u64,
-    /// Of the executed: how many had their result ready when they were ordered, because an early run of theirs still held.
+    /// Executed transactions whose result was ready when they were ordered, because their speculative run was still valid.
     #[serde(with = "quantity")]
     pub adopted: u64,
-    /// Runs of ordered transactions.
+    /// Executions of ordered transactions.
     #[serde(with = "quantity")]
     pub runs: u64,
-    /// Those of them after a transaction's first, because transactions of a block met.
+    /// Executions after a transaction's first one, because of conflicts between transactions of a block.
     #[serde(with = "quantity")]
     pub runs_again: u64,
-    /// Runs before ordering.
+    /// Speculative executions before ordering.
     #[serde(with = "quantity")]
     pub early_runs: u64,
-    /// Those of them without a result.
+    /// Speculative executions without a result.
     #[serde(with = "quantity")]
     pub early_without_result: u64,
-    /// Transactions that were seen before ordering and not run, being above their author's share.
+    /// Transactions seen before ordering that were not run, because their author's share was used up.
     #[serde(with = "quantity")]
     pub early_passed_over: u64,
 }
 
-/// What running a block took on one node, in one run of that node: `corniche_getExecution`. No fact of the chain: other nodes, and this one
-/// another time, come to the same block another way.
+/// Statistics of one execution of a block on one node: `corniche_getExecution`. Not part of consensus: they differ between
+/// nodes, and between two executions on the same node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
-    /// Threads that ran it side by side. Each is a lane, numbered from 0.
+    /// Threads that executed the block in parallel. Each thread is a lane, numbered from 0.
     #[serde(with = "quantity")]
     pub threads: u64,
-    /// Runs of its transactions: what `runs_of` adds up to.
+    /// Executions of its transactions: the sum of `runs_of`.
     #[serde(with = "quantity")]
     pub runs: u64,
-    /// Those of them after a transaction's first, because transactions of the block met.
+    /// Executions after a transaction's first one, because of conflicts between transactions of the block.
     #[serde(with = "quantity")]
     pub runs_again: u64,
-    /// How often a transaction had to wait for an earlier one, before it ran or in the middle.
+    /// Number of times a transaction waited for an earlier one, before or during its execution.
     #[serde(with = "quantity")]
     pub waits: u64,
-    /// How many had their result ready, because an early run of theirs still held.
+    /// Transactions whose result was ready, because their speculative run was still valid.
     #[serde(with = "quantity")]
     pub adopted: u64,
-    /// From when its execution began to the changed state, in microseconds: checking signatures, running, applying the changes.
+    /// Duration in microseconds: signature checks, execution, and applying the changes to the state.
     #[serde(with = "quantity")]
     pub duration_us: u64,
-    /// A byte for each transaction of the block, in order: the lane that came to its result.
+    /// One byte per transaction of the block, in order: the lane that produced its result.
     pub lane_of: Bytes,
-    /// The same: how often it ran, where 0 means that its result was ready.
+    /// One byte per transaction of the block, in order: number of executions; 0 if its result was ready.
     pub runs_of: Bytes,
-    /// Eight bytes for each, the big end first: when it came to this node's pool, in Unix milliseconds by this node's clock. Zeros stand
-    /// where that is not known; nothing at all where the node does not tell.
+    /// Eight bytes per transaction, big-endian: when it entered this node's pool, in Unix milliseconds of this node's clock. Zero if
+    /// unknown. Empty if the node does not provide these times.
     #[serde(default)]
     pub received_of: Bytes,
 }
 
-/// When a transaction came to where it is: part of `corniche_getTransactionStatus`. What is not known is left out.
+/// Times of a transaction: part of `corniche_getTransactionStatus`. Unknown times are omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TransactionTimes {
-    /// It entered this node's pool: Unix milliseconds by this node's clock. Of executed transactions it is remembered for a while.
+    /// When it entered this node's pool: Unix milliseconds of this node's clock. Kept for a limited time after execution.
     #[serde(with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub received_ms: Option<u64>,
-    /// It left the pool without having been executed, by the same clock.
+    /// When it left the pool without execution, by the same clock.
     #[serde(with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub left_ms: Option<u64>,
-    /// The time that was agreed on with its block's order.
+    /// Agreed time of its block's order, in Unix milliseconds.
     #[serde(with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub ordered_ms: Option<u64>,
 }

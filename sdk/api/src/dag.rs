@@ -1,23 +1,23 @@
-//! What the ordering engine did lately: `corniche_getDag`, and the subscription to `corniche_dag`.
+//! Recent activity of the ordering engine: `corniche_getDag`, and the subscription to `corniche_dag`.
 
 use crate::quantity;
 use alloy_primitives::{B256, U64};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Which rounds to show.
+/// Range of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DagRange {
-    /// Both ends included. Parameters: two quantities.
+    /// Rounds from `from` to `to`, both included. Parameters: two quantities.
     Rounds {
-        /// The first.
+        /// First round.
         from: u64,
-        /// The last.
+        /// Last round.
         to: u64,
     },
-    /// The newest so many rounds. Parameters: `"latest"` and a quantity.
+    /// The newest `count` rounds. Parameters: `"latest"` and a quantity.
     Latest {
-        /// How many; fewer where there are not as many.
+        /// Number of rounds; fewer are returned if fewer exist.
         count: u64,
     },
 }
@@ -26,22 +26,22 @@ pub enum DagRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "expected a round number or \"latest\"")]
 pub enum FirstRound {
-    /// The first of the rounds; the second parameter is the last.
+    /// First round; the second parameter is the last round.
     Number(U64),
-    /// The newest rounds; the second parameter is how many.
+    /// The newest rounds; the second parameter is their number.
     Latest(Latest),
 }
 
-/// The word `latest`.
+/// The string `latest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Latest {
-    /// `"latest"`, and nothing else.
+    /// `"latest"`, the only valid value.
     Latest,
 }
 
 impl DagRange {
-    /// As the parameters say it.
+    /// Range from the two parameters of a request.
     pub fn new(first: FirstRound, second: u64) -> Self {
         match first {
             FirstRound::Number(from) => Self::Rounds { from: from.to(), to: second },
@@ -58,9 +58,9 @@ impl DagRange {
     }
 }
 
-/// A window of the DAG as one validator saw it. It is kept for people who look, and bounded: old rounds go, and a validator
-/// that was busy may have let some events go. Autobahn's picture has the same words: a vertex is a car, `round` its place in its author's
-/// lane; a slot's `round` is the slot's number. Only there votes are messages of their own, and so only there fields name who signed.
+/// A window of the DAG as one validator saw it. It is for display only, and bounded: old rounds are deleted, and a busy validator may
+/// have dropped some events. Autobahn uses the same fields: a vertex is a car, and its `round` is its position in its author's lane;
+/// a slot's `round` is the slot's number. Only Autobahn has separate vote messages, so only there do fields list the signers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
@@ -70,68 +70,69 @@ pub struct Dag {
     /// Last round of the window.
     #[serde(with = "quantity")]
     pub to_round: u64,
-    /// The newest round this validator knows anything of.
+    /// Newest round known to this validator.
     #[serde(with = "quantity")]
     pub newest_round: u64,
-    /// By round, then author. Two of one round and author that were both accepted mean that the author contradicted itself;
-    /// one that was only proposed was lost in a crash of this validator before anyone saw it.
+    /// Sorted by round, then author. Two accepted vertices of one round and author mean that the author equivocated. A vertex that was
+    /// only proposed was lost in a crash of this validator before any peer received it.
     pub vertices: Vec<DagVertex>,
-    /// By round, then rank. A round is missing while its leaders are not known.
+    /// Sorted by round, then rank. A round is missing while its leaders are not known.
     pub slots: Vec<LeaderSlot>,
-    /// What the slots of these rounds committed, in the order in which they are delivered with their histories;
-    /// ends before the first slot that is still undecided.
+    /// Commits of the slots of these rounds, in the order in which they are delivered with their histories. Ends before the first
+    /// undecided slot.
     pub order: Vec<B256>,
-    /// Events this validator let go since it started, of whatever round.
+    /// Events of any round that this validator dropped since it started.
     #[serde(with = "quantity")]
     pub dropped: u64,
 }
 
-/// What a subscription to `corniche_dag` is told: there is more to show than before.
+/// Notification of a `corniche_dag` subscription: new data is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DagGrowth {
-    /// As [`Dag::newest_round`]. What came may be about an older one, of which a verdict was found.
+    /// Same as [`Dag::newest_round`]. The new data may be about an older round, for instance its decision.
     #[serde(with = "quantity")]
     pub newest_round: u64,
 }
 
-/// One proposal.
+/// A proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DagVertex {
-    /// The round it was proposed in.
+    /// Round in which it was proposed.
     #[serde(with = "quantity")]
     pub round: u64,
-    /// Validator by position in the committee.
+    /// Author, by position in the committee.
     #[serde(with = "quantity")]
     pub author: u64,
-    /// What parents and slots name it by.
+    /// Digest by which parents and slots refer to it.
     pub digest: B256,
     /// Digests of its parents.
     pub parents: Vec<B256>,
-    /// Bytes of its batch of transactions.
+    /// Size of its batch of transactions in bytes.
     #[serde(with = "quantity")]
     pub batch_bytes: u64,
-    /// What [`Ordering`](crate::Ordering)'s batches name it by; absent for an empty one, which no block names.
+    /// Digest of its batch in [`Ordering`](crate::Ordering); absent for an empty batch, which no block contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_digest: Option<B256>,
-    /// When this validator signed it, if it is its own: Unix milliseconds by its own clock.
+    /// When this validator signed it, for its own proposals only: Unix milliseconds of its own clock.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub proposed_ms: Option<u64>,
     /// When this validator had it with its whole history, by the same clock.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub accepted_ms: Option<u64>,
-    /// Under Autobahn: validators by position in the committee who signed that they hold it and all below it in its lane, ascending; enough of
-    /// them that one is honest. Absent while this validator knows of no such proof of availability: that of a car further up covers it as well.
+    /// Under Autobahn: validators, by position in the committee, ascending, that signed that they hold it and all below it in its lane;
+    /// enough of them that one is honest. Absent while this validator has no such proof of availability. The proof of a later car in the
+    /// lane covers it too.
     #[serde(default, with = "quantity::list", skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<u64>,
 }
 
-/// One leader slot.
+/// A leader slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderSlot {
-    /// The round that it leads.
+    /// Round of the slot.
     #[serde(with = "quantity")]
     pub round: u64,
     /// Position among the leaders of its round.
@@ -140,38 +141,38 @@ pub struct LeaderSlot {
     /// The leader, by position in the committee.
     #[serde(with = "quantity")]
     pub validator: u64,
-    /// What became of it so far.
+    /// Current decision.
     pub status: SlotStatus,
-    /// The committed proposal: under Mahi-Mahi the leader's vertex, under Autobahn a cut through all lanes, which is no vertex.
+    /// The committed proposal: under Mahi-Mahi the leader's vertex, under Autobahn a cut through all lanes, which is not a vertex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<B256>,
-    /// The rule that decided.
+    /// Rule that decided the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// When it was decided: Unix milliseconds by this validator's clock.
+    /// When it was decided: Unix milliseconds of this validator's clock.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub decided_ms: Option<u64>,
-    /// The number of its commit, by which [`Ordering`](crate::Ordering) says what is in a block; absent until its turn has come.
+    /// Number of its commit, as in [`Ordering`](crate::Ordering); absent until it is committed in order.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub commit: Option<u64>,
-    /// Under Autobahn: validators by position in the committee whose votes for the cut are in the certificate, ascending. All of them the fast
-    /// way; a quorum in the first step of the slow way, of which this validator may have seen only the second: then absent.
+    /// Under Autobahn: validators, by position in the committee, ascending, whose votes for the cut are in the certificate. On the fast
+    /// path, all validators. On the slow path, a quorum in its first step; absent if this validator saw only the second step.
     #[serde(default, with = "quantity::list", skip_serializing_if = "Vec::is_empty")]
     pub voters: Vec<u64>,
-    /// Under Autobahn: a quorum that confirmed the votes in the second step of the slow way, likewise. Absent for the fast way, which has none.
+    /// Under Autobahn: the quorum that confirmed the votes in the second step of the slow path. Absent on the fast path, which has no such step.
     #[serde(default, with = "quantity::list", skip_serializing_if = "Vec::is_empty")]
     pub confirmers: Vec<u64>,
 }
 
-/// What became of a leader slot.
+/// Decision about a leader slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SlotStatus {
     /// Its proposal is part of the order.
     Committed,
-    /// It is left out of the order for good.
+    /// It is permanently left out of the order.
     Skipped,
-    /// Neither yet.
+    /// Not decided yet.
     Undecided,
 }
 

@@ -1,7 +1,7 @@
-//! Refusals: one table of codes and phrases.
+//! Errors: one table of codes and phrases.
 //!
-//! Wallet libraries decide by the code *and* by regular expressions over the message, and they learned both from geth:
-//! a phrase below is part of the interface. Code −32000 is what geth answers to everything a transaction may be refused for.
+//! Wallet libraries match the code *and* regular expressions over the message, both as geth defines them, so the phrases
+//! below are part of the interface. geth uses code −32000 for every reason to reject a transaction.
 
 use crate::Method;
 use alloy_primitives::{B256, Bytes};
@@ -17,21 +17,21 @@ pub enum ErrorCode {
     Parse = -32700,
     /// JSON, but not a request; also an empty or oversized batch.
     InvalidRequest = -32600,
-    /// No such method, or none that this node serves.
+    /// Unknown method, or one that this node does not serve.
     MethodNotFound = -32601,
-    /// A parameter is missing, too many, or not what the method takes.
+    /// A parameter is missing, superfluous or invalid.
     InvalidParams = -32602,
-    /// A fault of this node.
+    /// Internal error of this node.
     Internal = -32603,
-    /// The request is understood and refused; the message says why.
+    /// The request is valid but refused; the message contains the reason.
     Refused = -32000,
-    /// The answer would exceed the size limit.
+    /// The response would exceed the size limit.
     ResponseTooLarge = -32003,
-    /// A limit of this node, not of the chain: try again later or ask for less.
+    /// A limit of this node, not of the chain: retry later or request less.
     LimitExceeded = -32005,
-    /// A call reverted; `data` holds what the contract returned.
+    /// A call reverted; `data` contains its return data.
     Reverted = 3,
-    /// A transaction has no receipt within the time its sender would wait; `data` holds its hash (EIP-7966).
+    /// No receipt within the requested timeout; `data` contains the transaction hash (EIP-7966).
     NotProcessedInTime = 4,
 }
 
@@ -50,7 +50,7 @@ impl ErrorCode {
         Self::NotProcessedInTime,
     ];
 
-    /// What it says by itself.
+    /// Message without details.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Parse => "parse error",
@@ -70,7 +70,7 @@ impl ErrorCode {
         }
     }
 
-    /// As it stands in a response.
+    /// Number in a response.
     pub const fn number(self) -> i32 {
         self as i32
     }
@@ -78,7 +78,7 @@ impl ErrorCode {
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = ($code:ident, $phrase:literal),)*) => {
-        /// Why a node refuses, with the code and the phrase clients match.
+        /// Reason why a node refuses a request, with its code and the phrase that clients match.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $($(#[$doc])* $variant,)*
@@ -88,7 +88,7 @@ macro_rules! reasons {
             /// Every reason, in the order of the table below.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The code it is answered with.
+            /// Its error code.
             pub const fn code(self) -> ErrorCode {
                 match self {
                     $(Self::$variant => ErrorCode::$code,)*
@@ -107,150 +107,150 @@ macro_rules! reasons {
 
 reasons! {
     // transactions
-    /// The sender has a newer transaction in a block.
+    /// The sender's nonce is already higher: a block contains a transaction with this nonce.
     NonceTooLow = (Refused, "nonce too low"),
-    /// It is too far ahead of the sender's nonce.
+    /// The nonce is too far above the sender's next nonce.
     NonceTooHigh = (Refused, "nonce too high"),
-    /// The nonce could not grow any more (EIP-2681).
+    /// The nonce has its maximum value (EIP-2681).
     NonceMax = (Refused, "nonce has max value"),
     /// The balance does not cover gas limit × max fee + value.
     InsufficientFunds = (Refused, "insufficient funds for gas * price + value"),
-    /// One of the same nonce waits, and this one does not raise both of its fees by a tenth.
+    /// The pool has a transaction with this nonce, and the new one does not raise both fees by at least 10 %.
     ReplacementUnderpriced = (Refused, "replacement transaction underpriced"),
-    /// It waits in the pool.
+    /// The pool already contains the transaction.
     AlreadyKnown = (Refused, "already known"),
-    /// The gas limit does not cover what it costs before any of it runs.
+    /// The gas limit does not cover the intrinsic gas.
     IntrinsicGasTooLow = (Refused, "intrinsic gas too low"),
     /// The max fee is below the base fee.
     FeeCapBelowBaseFee = (Refused, "max fee per gas less than block base fee"),
     /// The priority fee is above the max fee.
     TipAboveFeeCap = (Refused, "max priority fee per gas higher than max fee per gas"),
-    /// Its fees are too low for a place in the pool.
+    /// The fees are too low for a place in the pool.
     Underpriced = (Refused, "transaction underpriced"),
     /// It was signed for another chain.
     InvalidChainId = (Refused, "invalid chain id for signer"),
-    /// Without a chain id, anybody could send it to any chain (EIP-155).
+    /// Without a chain id, the transaction could be replayed on any chain (EIP-155).
     Unprotected = (Refused, "only replay-protected (EIP-155) transactions allowed over RPC"),
-    /// The signature is nobody's, or the malleable twin of one (EIP-2).
+    /// The signature is invalid, or the malleable twin of a valid one (EIP-2).
     InvalidSender = (Refused, "invalid sender"),
     /// The sender has contract code (EIP-3607).
     SenderNotEoa = (Refused, "sender not an eoa"),
-    /// More bytes than a transaction may have.
+    /// The transaction exceeds the size limit.
     OversizedData = (Refused, "oversized data"),
     /// Types 3, 4 and unknown ones (EIP-2718).
     TypeNotSupported = (Refused, "transaction type not supported"),
-    /// No canonical RLP of a transaction.
+    /// Not the canonical RLP of a transaction.
     Malformed = (Refused, "rlp"),
-    /// It declares more gas than a proposer's batch may, or than a block has.
+    /// The gas limit exceeds that of a proposer's batch or of a block.
     ExceedsBlockGasLimit = (Refused, "exceeds block gas limit"),
-    /// More creation data than a transaction may have (EIP-3860 with our number).
+    /// The creation data exceeds the size limit (EIP-3860 with Corniche's limit).
     InitCodeSize = (Refused, "max initcode size exceeded"),
-    /// The pool has no room, for this account or at all.
+    /// The pool has no room, for this account or in total.
     PoolFull = (Refused, "txpool is full"),
-    /// As many of the sender's transactions wait as may.
+    /// The sender has the maximum number of transactions in the pool.
     AccountLimit = (Refused, "account limit exceeded"),
     /// The disk is nearly full, the node is stopping or catching up.
     NotAccepting = (LimitExceeded, "node does not accept transactions now"),
-    /// While its sender waited for the receipt.
+    /// The transaction was dropped while its sender waited for the receipt.
     TransactionDropped = (Refused, "transaction dropped"),
-    /// The same, by another one of its nonce.
+    /// The transaction was replaced by another one with the same nonce while its sender waited for the receipt.
     TransactionReplaced = (Refused, "transaction replaced"),
     // calls
-    /// The contract undid the call; what it said about it is in the data.
+    /// The contract reverted; its return data is in `data`.
     ExecutionReverted = (Reverted, "execution reverted"),
-    /// The call needs more gas than it was given.
+    /// The call needs more gas than its gas limit.
     OutOfGas = (Refused, "out of gas"),
-    /// No gas limit that may be tried is enough for the transaction.
+    /// The transaction fails with every permitted gas limit.
     GasRequiredExceedsAllowance = (Refused, "gas required exceeds allowance"),
-    /// A trap, or another end that is neither success nor a revert by the contract.
+    /// A trap, or another end that is neither success nor a revert.
     ExecutionFailed = (Refused, "execution failed"),
-    /// It took longer than this node gives one request. In brackets, as geth writes it, how long that is.
+    /// The call exceeded the time limit of a request. The message gives the limit in brackets, as geth does.
     ExecutionAborted = (Refused, "execution aborted"),
     // blocks, state, logs, filters
-    /// This node has no such block.
+    /// Unknown block.
     HeaderNotFound = (Refused, "header not found"),
-    /// There is such a block, and this node does not keep what the state was then, or cannot prove it.
+    /// The block exists, but this node does not keep its state, or cannot prove it.
     StateNotAvailable = (Refused, "state not available"),
-    /// Never made, uninstalled, or dropped because nobody asked for it; or it is of another kind than the method.
+    /// The filter never existed, was uninstalled, expired after five minutes without a poll, or is of the wrong kind for the method.
     FilterNotFound = (Refused, "filter not found"),
     /// This connection has no such subscription.
     SubscriptionNotFound = (Refused, "subscription not found"),
-    /// The newest block asked for is not there yet.
+    /// The last requested block does not exist yet.
     RequestBeyondHead = (Refused, "request beyond head block"),
     /// The first block is after the last.
     InvalidBlockRange = (InvalidParams, "invalid block range params"),
-    /// More blocks than this node searches for one request.
+    /// More blocks than one request may search.
     BlockRangeTooLarge = (InvalidParams, "exceed maximum block range"),
-    /// More addresses than are compared with each log.
+    /// More addresses than one filter may have.
     TooManyAddresses = (InvalidParams, "exceed max addresses"),
-    /// More alternatives for one topic than are compared with each log.
+    /// More alternatives for one topic than a filter may have.
     TooManyTopics = (InvalidParams, "exceed max topics"),
     /// No block has this hash.
     UnknownBlock = (Refused, "unknown block"),
-    /// Searching took longer than one request may; the message says how far it came.
+    /// The search exceeded the time limit of a request; the message gives the blocks searched so far.
     QueryTooLong = (LimitExceeded, "query exceeds maximum time"),
-    /// More is found than fits one answer; the message goes on with how much does.
+    /// More results than fit in one response; the message gives the limit.
     TooManyResults = (LimitExceeded, "query returned more than"),
-    /// More slots than are read for one request.
+    /// More slots than one request may read.
     TooManySlots = (InvalidParams, "exceed max storage slots"),
     // traces
-    /// No block holds it.
+    /// No block contains the transaction.
     TransactionNotFound = (Refused, "transaction not found"),
-    /// Nothing was run for block 0.
+    /// Block 0 has no execution to trace.
     GenesisNotTraceable = (Refused, "genesis is not traceable"),
-    /// There is no tracer of this name, or none at all for what was asked.
+    /// No tracer of this name, or tracing is not available for the request.
     TracerNotAvailable = (Refused, "tracer not available"),
-    /// More happened than one answer may record.
+    /// The trace exceeds the size limit of a response.
     TraceTooLarge = (LimitExceeded, "trace too large"),
     // the DAG
-    /// A full node, or one that was told to keep no trace.
+    /// The node is a full node, or is configured to keep no DAG data.
     DagNotAvailable = (Refused, "this node has no DAG to show"),
-    /// The first round is after the last, or after the newest there is.
+    /// The first round is after the last, or after the newest one.
     InvalidRoundRange = (InvalidParams, "invalid round range"),
-    /// More rounds than fit one answer.
+    /// More rounds than fit in one response.
     RoundRangeTooLarge = (InvalidParams, "exceed maximum round range"),
     // development chains
-    /// `eth_sendTransaction` from an account whose key the node does not have and that nobody impersonates.
+    /// `eth_sendTransaction` from an account that is not impersonated and whose key the node does not have.
     UnknownAccount = (Refused, "unknown account"),
-    /// Nobody may tell this chain to change at a word.
+    /// Development methods are not available on this chain.
     NotDevelopment = (Refused, "not a development chain"),
-    /// What a development chain was told cannot be done.
+    /// The development chain cannot execute the command.
     NotObeyed = (Refused, "cannot do that"),
     // limits of the server
-    /// What this node lends to requests is lent out: time, connections or memory.
+    /// The node's budget of time, connections or memory for requests is used up.
     ServerBusy = (LimitExceeded, "server busy"),
-    /// More requests in a second than one client may send.
+    /// More requests per second than one client may send.
     RateLimited = (LimitExceeded, "rate limit exceeded"),
-    /// As many filters are open as this node keeps, or as one client may have.
+    /// The maximum number of filters, of this node or of the client, is open.
     TooManyFilters = (LimitExceeded, "too many filters"),
-    /// As many as one connection may have.
+    /// The connection has its maximum number of subscriptions.
     TooManySubscriptions = (LimitExceeded, "too many subscriptions"),
-    /// The answer would have more bytes than one may.
+    /// The response would exceed the size limit.
     ResponseTooLarge = (ResponseTooLarge, "response too large"),
-    /// More requests in a batch than are answered.
+    /// More requests in a batch than allowed.
     BatchTooLarge = (InvalidRequest, "batch too large"),
     /// A batch without a request.
     EmptyBatch = (InvalidRequest, "empty batch"),
-    /// The body has more bytes than are read.
+    /// The body exceeds the size limit.
     RequestTooLarge = (InvalidRequest, "request body too large"),
-    /// Subscriptions need a connection that stays: WebSocket.
+    /// Subscriptions require a WebSocket connection.
     NotificationsNotSupported = (MethodNotFound, "notifications not supported"),
 }
 
 impl Reason {
-    /// The refusal in the bare phrase.
+    /// Error with the phrase as its message.
     pub fn error(self) -> RpcError {
         RpcError::new(self.code(), self.phrase())
     }
 
-    /// The refusal as `phrase: detail`.
+    /// Error with the message `phrase: detail`.
     pub fn with(self, detail: impl std::fmt::Display) -> RpcError {
         RpcError::new(self.code(), format!("{}: {detail}", self.phrase()))
     }
 }
 
 impl From<SkipReason> for Reason {
-    /// What the one who sent a transaction is told when it would be skipped for `reason`.
+    /// Reason in the response for a transaction that would be skipped for `reason`.
     fn from(reason: SkipReason) -> Self {
         match reason {
             SkipReason::Undecodable => Self::Malformed,
@@ -272,7 +272,7 @@ impl From<SkipReason> for Reason {
 
 impl From<DecodeError> for RpcError {
     fn from(error: DecodeError) -> Self {
-        // The error's own words start with the phrase.
+        // The error's message starts with the phrase.
         Self::new(ErrorCode::Refused, error.to_string())
     }
 }
@@ -281,9 +281,9 @@ impl From<DecodeError> for RpcError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
-    /// The number of an [`ErrorCode`]; `eth_simulateV1` has some of its own.
+    /// Number of an [`ErrorCode`]; `eth_simulateV1` has additional codes.
     pub code: i32,
-    /// For people, and for the expressions that wallets match: it begins with the phrase of a [`Reason`] where there is one.
+    /// Message for people and for the expressions of wallets. Starts with the phrase of a [`Reason`] if there is one.
     pub message: String,
     /// Revert data of a reverted call, or the hash of a transaction that was not processed in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -291,33 +291,33 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// Without data.
+    /// Error without data.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code: code.number(), message: message.into(), data: None }
     }
 
-    /// `message` starts with "execution reverted"; a reason in words may follow a colon.
+    /// Error of a reverted call. The message starts with "execution reverted"; the decoded reason may follow a colon.
     pub fn reverted(output: Bytes, reason: Option<&str>) -> Self {
         let phrase = Reason::ExecutionReverted.phrase();
         let message = reason.map_or_else(|| phrase.to_string(), |reason| format!("{phrase}: {reason}"));
         Self { code: ErrorCode::Reverted.number(), message, data: Some(output) }
     }
 
-    /// [`ErrorCode::MethodNotFound`], in geth's words. Of a long name the first 64 characters are repeated.
+    /// [`ErrorCode::MethodNotFound`] with geth's message. Long names are truncated to 64 characters.
     pub fn method_not_found(name: &str) -> Self {
         // A name is the client's text of any length; clients match the code.
         let name: String = name.chars().take(64).collect();
         Self::new(ErrorCode::MethodNotFound, format!("the method {name} does not exist/is not available"))
     }
 
-    /// It waits in the pool all the same; the words are EIP-7966's.
+    /// Error of a timeout, with EIP-7966's message. The transaction stays in the pool.
     pub fn not_processed_in(patience: Duration, hash: B256) -> Self {
         let message = format!("The transaction was added to the mempool but wasn't processed in {patience:?}");
         Self { data: Some(Bytes::copy_from_slice(hash.as_slice())), ..Self::new(ErrorCode::NotProcessedInTime, message) }
     }
 
-    /// A method that this build has and this node does not serve. The code is that of an unknown one, which clients that probe for
-    /// methods take for a no.
+    /// Error for a method of this build that this node does not serve. Has the code of an unknown method, because clients probe
+    /// for methods and handle that code.
     pub fn not_served(method: Method) -> Self {
         let mut error = Self::method_not_found(method.name());
         let namespace = method.switch();
@@ -328,12 +328,12 @@ impl RpcError {
         error
     }
 
-    /// [`ErrorCode::InvalidParams`] in these words.
+    /// [`ErrorCode::InvalidParams`] with this message.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidParams, message)
     }
 
-    /// [`ErrorCode::Internal`] in these words, which whoever asked will read.
+    /// [`ErrorCode::Internal`] with this message, which is sent to the client.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, message)
     }

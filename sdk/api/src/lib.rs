@@ -1,14 +1,14 @@
-//! The JSON-RPC interface in words: methods, results of our own, error codes. Server, clients and documents all read it
-//! from here, so a name or a code has one home.
+//! Definition of the JSON-RPC interface: methods, Corniche's own results, error codes. Server, clients and documents all use it,
+//! so each name and code is defined once.
 //!
 //! Ethereum's parameter and result types are `alloy_rpc_types_eth`'s; only what this chain adds (`corniche_*`) is
 //! defined here. Nothing here performs I/O.
 //!
-//! - [`Method`]: every method a node answers, by name; [`Namespaces`]: which of them it serves; [`openrpc`]: all of it as a document;
-//! - [`RpcError`], [`ErrorCode`] and [`Reason`]: every way a node refuses, in the phrases wallets match;
+//! - [`Method`]: every method of a node; [`Namespaces`]: the served ones; [`openrpc`]: all of it as a document;
+//! - [`RpcError`], [`ErrorCode`] and [`Reason`]: errors, with the phrases that wallets match;
 //! - [`TransactionReport`], [`Ordering`], [`Certificate`], [`Dag`], [`Heads`], [`Validators`], [`Peers`], [`Statistics`], [`Execution`]: results of `corniche_*` methods;
-//!   [`DagGrowth`]: what a subscription is told;
-//! - [`ProvenAccount`]: what `eth_getProof` answers, once it has been checked.
+//!   [`DagGrowth`]: notification of a subscription;
+//! - [`ProvenAccount`]: verified result of `eth_getProof`.
 
 #![warn(missing_docs)]
 
@@ -51,7 +51,7 @@ pub(crate) mod quantity {
         U64::deserialize(deserializer).map(|value| value.to())
     }
 
-    /// For fields that are left out when there is nothing to say.
+    /// For fields that are omitted if they have no value.
     pub mod optional {
         use super::{Deserialize, Deserializer, Serialize, Serializer, U64};
 

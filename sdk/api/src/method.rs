@@ -1,9 +1,9 @@
-//! The methods a node answers: one table, from which the server, the OpenRPC document and `docs/rpc.md` are made.
+//! Methods of a node: one table, from which the server, the OpenRPC document and `docs/rpc.md` are generated.
 
 macro_rules! methods {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $signature:literal,)*) => {
-        /// A method a node answers. The server matches on it without a default arm, so a method listed here and not
-        /// implemented does not compile.
+        /// A method of a node. The server matches on it without a default arm, so a listed method without an implementation
+        /// does not compile.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Method {
             $($(#[doc = $doc])+ $variant,)*
@@ -13,33 +13,33 @@ macro_rules! methods {
             /// Every method, in the order of the table below.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name as it stands in a request.
+            /// Name in a request.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// Parameters and result, as [`crate::openrpc`] reads them.
+            /// Parameters and result, in the notation of [`crate::openrpc`].
             pub const fn signature(self) -> &'static str {
                 match self {
                     $(Self::$variant => $signature,)*
                 }
             }
 
-            /// What it is for, in one sentence or two.
+            /// Description in one or a few sentences.
             pub const fn summary(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc),+).trim_ascii(),)*
                 }
             }
 
-            /// The word before the underscore.
+            /// Prefix before the underscore.
             pub fn namespace(self) -> &'static str {
                 self.name().split_once('_').map_or("", |(namespace, _)| namespace)
             }
 
-            /// The namespace that has to be served for it: what changes the chain at a word is switched on with `evm`.
+            /// Namespace that enables it. Methods that change the chain are enabled with `evm`.
             pub fn switch(self) -> &'static str {
                 match self {
                     Self::EthSendTransaction => Self::EvmMine.namespace(),
@@ -47,8 +47,8 @@ macro_rules! methods {
                 }
             }
 
-            /// `None`: answered with [`crate::ErrorCode::MethodNotFound`], which clients that probe for optional methods
-            /// rely on.
+            /// `None` for an unknown method. Its error is [`crate::ErrorCode::MethodNotFound`], on which clients that probe for
+            /// optional methods rely.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variant),)*
@@ -61,263 +61,270 @@ macro_rules! methods {
 
 methods! {
     // web3
-    /// What this node calls itself.
+    /// Name and version of the node's software.
     Web3ClientVersion = "web3_clientVersion" "() -> Text",
-    /// Keccak-256 of the data.
+    /// Keccak-256 hash of the data.
     Web3Sha3 = "web3_sha3" "(data: Bytes) -> Hash",
     // net
-    /// The chain id in decimal digits.
+    /// Chain id in decimal digits.
     NetVersion = "net_version" "() -> Text",
     /// Always true.
     NetListening = "net_listening" "() -> Boolean",
-    /// Peers this node is connected to.
+    /// Number of connected peers.
     NetPeerCount = "net_peerCount" "() -> Quantity",
     // rpc
-    /// This document: the methods that this node serves, in the words of OpenRPC.
+    /// This document: the methods that this node serves, in OpenRPC format.
     RpcDiscover = "rpc_discover" "() -> OpenRpc",
-    /// The namespaces that this node serves, each with a version.
+    /// Namespaces that this node serves, each with its version.
     RpcModules = "rpc_modules" "() -> Modules",
     // eth
-    /// The chain id.
+    /// Chain id.
     EthChainId = "eth_chainId" "() -> Quantity",
-    /// How far catching up has come; false at the head of the chain.
+    /// Progress of synchronization; false at the head of the chain.
     EthSyncing = "eth_syncing" "() -> SyncProgress | Boolean",
-    /// Whose transactions the node signs: the funded ones of a development chain, elsewhere none.
+    /// Accounts for which the node signs: the funded accounts of a development chain; empty on other chains.
     EthAccounts = "eth_accounts" "() -> Address[]",
     /// Number of the newest block.
     EthBlockNumber = "eth_blockNumber" "() -> Quantity",
-    /// What an account owns, in wei.
+    /// Balance of an account in wei.
     EthGetBalance = "eth_getBalance" "(account: Address, block?: BlockId) -> Quantity",
-    /// An account's next nonce. `pending` counts what waits in the pool.
+    /// Next nonce of an account. `pending` includes transactions in the pool.
     EthGetTransactionCount = "eth_getTransactionCount" "(account: Address, block?: BlockId) -> Quantity",
-    /// An account's code exactly as it was deployed.
+    /// Code of an account, exactly as it was deployed.
     EthGetCode = "eth_getCode" "(account: Address, block?: BlockId) -> Bytes",
-    /// 32 bytes of a contract's storage.
+    /// Value of a storage slot: 32 bytes.
     EthGetStorageAt = "eth_getStorageAt" "(account: Address, slot: Slot, block?: BlockId) -> Bytes32",
-    /// Values of storage slots of several accounts at once, at most 1,024.
+    /// Values of at most 1,024 storage slots of several accounts.
     EthGetStorageValues = "eth_getStorageValues" "(slots: SlotsByAccount, block?: BlockId) -> ValuesByAccount",
-    /// What an account and at most 1,024 of its slots hold, with what shows it to whoever has the block's header: paths of this chain's
-    /// own tree, checked by `corniche_types::proof`. For the newest 256 blocks.
+    /// Values of an account and of at most 1,024 of its slots, with proofs against the state root in the block's header. Proofs are paths of
+    /// this chain's own tree; `corniche_types::proof` verifies them. Available for the newest 256 blocks.
     EthGetProof = "eth_getProof" "(account: Address, slots: Slot[], block?: BlockId) -> AccountProof",
-    /// Runs a call on a state and answers what it returns.
+    /// Executes a call on the state of a block and returns its output. Creates no transaction.
     EthCall = "eth_call" "(call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides) -> Bytes",
-    /// A gas limit with which a transaction succeeds.
+    /// Gas limit with which a transaction succeeds.
     EthEstimateGas = "eth_estimateGas" "(call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides) -> Quantity",
-    /// What a call would have to declare so that nothing it reaches is cold, and the gas that it uses then.
+    /// Access list (EIP-2930) of everything that a call accesses, and the gas used with this list.
     EthCreateAccessList = "eth_createAccessList" "(call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides) -> AccessListResult",
-    /// Runs blocks of calls, each on the state that the one before left, on top of a block that is there.
+    /// Simulates blocks of calls on top of an existing block. Each block starts from the state after the previous one.
     EthSimulateV1 = "eth_simulateV1" "(blocks: Simulation, block?: BlockId) -> SimulatedBlock[]",
-    /// Base fee and a tip: the price for a transaction of type 0 or 1.
+    /// Suggested gas price for transactions of type 0 and 1: base fee plus a tip, in wei.
     EthGasPrice = "eth_gasPrice" "() -> Quantity",
-    /// Wei per gas in the next block.
+    /// Base fee of the next block, in wei per gas.
     EthBaseFee = "eth_baseFee" "() -> Quantity",
-    /// A tip that recent blocks paid.
+    /// Suggested tip in wei per gas, from recent blocks.
     EthMaxPriorityFeePerGas = "eth_maxPriorityFeePerGas" "() -> Quantity",
-    /// Base fees, fullness and tips of recent blocks.
+    /// Base fees, gas used ratios and tips of recent blocks.
     EthFeeHistory = "eth_feeHistory" "(count: Count, newest?: BlockId, percentiles?: Numbers) -> FeeHistory",
-    /// Signs a transaction of one of the accounts, or takes one of an impersonated account, and hands it to the pool. What is left out is filled in. Development chains only.
+    /// Signs a transaction of a node's account, or accepts one of an impersonated account, and adds it to the pool. Missing fields are filled
+    /// in. Development chains only.
     EthSendTransaction = "eth_sendTransaction" "(transaction: Call) -> Hash",
-    /// Hands a signed transaction to the pool.
+    /// Adds a signed transaction to the pool and returns its hash.
     EthSendRawTransaction = "eth_sendRawTransaction" "(transaction: Bytes) -> Hash",
-    /// The same, answered with the receipt. It waits for so many milliseconds: 2,000 unless said otherwise, 20,000 at most (EIP-7966).
+    /// Adds a signed transaction to the pool and waits for its receipt (EIP-7966). The timeout is in milliseconds: 2,000 by default, 20,000 at
+    /// most.
     EthSendRawTransactionSync = "eth_sendRawTransactionSync" "(transaction: Bytes, timeout?: Count) -> Receipt",
-    /// A transaction of a block or of the pool.
+    /// Transaction of a block or of the pool; null if unknown.
     EthGetTransactionByHash = "eth_getTransactionByHash" "(hash: Hash) -> Transaction | null",
-    /// A transaction by its place in a block.
+    /// Transaction by its position in a block; null if there is none.
     EthGetTransactionByBlockHashAndIndex = "eth_getTransactionByBlockHashAndIndex" "(block: Hash, index: Count) -> Transaction | null",
-    /// A transaction by its place in a block.
+    /// Transaction by its position in a block; null if there is none.
     EthGetTransactionByBlockNumberAndIndex = "eth_getTransactionByBlockNumberAndIndex" "(block: BlockName, index: Count) -> Transaction | null",
-    /// A transaction of a block or of the pool as it was signed (EIP-2718); empty when there is none, as geth answers.
+    /// Signed encoding (EIP-2718) of a transaction of a block or of the pool; empty if unknown, as in geth.
     EthGetRawTransactionByHash = "eth_getRawTransactionByHash" "(hash: Hash) -> Bytes",
-    /// A transaction by its place in a block as it was signed; empty when there is none.
+    /// Signed encoding (EIP-2718) of a transaction by its position in a block; empty if there is none.
     EthGetRawTransactionByBlockHashAndIndex = "eth_getRawTransactionByBlockHashAndIndex" "(block: Hash, index: Count) -> Bytes",
-    /// A transaction by its place in a block as it was signed; empty when there is none.
+    /// Signed encoding (EIP-2718) of a transaction by its position in a block; empty if there is none.
     EthGetRawTransactionByBlockNumberAndIndex = "eth_getRawTransactionByBlockNumberAndIndex" "(block: BlockName, index: Count) -> Bytes",
-    /// What became of an executed transaction.
+    /// Receipt of an executed transaction; null if it was not executed.
     EthGetTransactionReceipt = "eth_getTransactionReceipt" "(hash: Hash) -> Receipt | null",
-    /// A block with its transactions' hashes, or the transactions themselves.
+    /// Block with the hashes of its transactions, or with `full` the transactions; null if unknown.
     EthGetBlockByNumber = "eth_getBlockByNumber" "(block: BlockName, full?: Boolean) -> Block | null",
-    /// A block with its transactions' hashes, or the transactions themselves.
+    /// Block with the hashes of its transactions, or with `full` the transactions; null if unknown.
     EthGetBlockByHash = "eth_getBlockByHash" "(block: Hash, full?: Boolean) -> Block | null",
-    /// The receipts of a block's transactions, in order.
+    /// Receipts of a block's transactions, in order; null if the block is unknown.
     EthGetBlockReceipts = "eth_getBlockReceipts" "(block: BlockId) -> Receipt[] | null",
-    /// How many transactions a block holds.
+    /// Number of transactions in a block; null if the block is unknown.
     EthGetBlockTransactionCountByNumber = "eth_getBlockTransactionCountByNumber" "(block: BlockName) -> Quantity | null",
-    /// How many transactions a block holds.
+    /// Number of transactions in a block; null if the block is unknown.
     EthGetBlockTransactionCountByHash = "eth_getBlockTransactionCountByHash" "(block: Hash) -> Quantity | null",
-    /// 0: there are no uncles.
+    /// Always 0, because there are no uncles; null if the block is unknown.
     EthGetUncleCountByBlockNumber = "eth_getUncleCountByBlockNumber" "(block: BlockName) -> Quantity | null",
-    /// 0: there are no uncles.
+    /// Always 0, because there are no uncles; null if the block is unknown.
     EthGetUncleCountByBlockHash = "eth_getUncleCountByBlockHash" "(block: Hash) -> Quantity | null",
-    /// Null: there are no uncles.
+    /// Always null, because there are no uncles.
     EthGetUncleByBlockNumberAndIndex = "eth_getUncleByBlockNumberAndIndex" "(block: BlockName, index: Count) -> null",
-    /// Null: there are no uncles.
+    /// Always null, because there are no uncles.
     EthGetUncleByBlockHashAndIndex = "eth_getUncleByBlockHashAndIndex" "(block: Hash, index: Count) -> null",
-    /// Logs of a range of blocks by address and topics.
+    /// Logs of a range of blocks, filtered by address and topics.
     EthGetLogs = "eth_getLogs" "(filter: LogFilter) -> Log[]",
-    /// A filter for logs; see eth_getFilterChanges.
+    /// Creates a filter for logs; see eth_getFilterChanges.
     EthNewFilter = "eth_newFilter" "(filter: LogFilter) -> Quantity",
-    /// A filter for new blocks.
+    /// Creates a filter for the hashes of new blocks; see eth_getFilterChanges.
     EthNewBlockFilter = "eth_newBlockFilter" "() -> Quantity",
-    /// A filter for transactions that enter the pool: their hashes, or with `full` the transactions.
+    /// Creates a filter for transactions that enter the pool: their hashes, or with `full` the transactions.
     EthNewPendingTransactionFilter = "eth_newPendingTransactionFilter" "(full?: Boolean) -> Quantity",
-    /// What is new since the last time this was asked. A filter that nobody asks for is dropped after five minutes.
+    /// Returns the new items of a filter since its last poll. A filter expires after five minutes without a poll.
     EthGetFilterChanges = "eth_getFilterChanges" "(filter: Quantity) -> Hash[] | Log[] | Transaction[]",
-    /// All that a filter for logs matches.
+    /// Returns all logs that match a log filter.
     EthGetFilterLogs = "eth_getFilterLogs" "(filter: Quantity) -> Log[]",
-    /// Drops a filter; false when there was none.
+    /// Removes a filter; false if it did not exist.
     EthUninstallFilter = "eth_uninstallFilter" "(filter: Quantity) -> Boolean",
-    /// WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full. `syncing`
-    /// and `corniche_dag` begin with how it stands. `corniche_dag` tells a validator's newest round whenever `corniche_getDag` has more to show, ten
-    /// times a second at most.
+    /// WebSocket only: subscribes to new events and returns the subscription's id. The second parameter of `logs` is a filter, that of
+    /// `newPendingTransactions` is true for full transactions. `syncing` and `corniche_dag` first send the current state. `corniche_dag` sends
+    /// the validator's newest round when `corniche_getDag` has new data, at most ten times per second.
     EthSubscribe = "eth_subscribe" "(topic: Topic, how?: LogFilter | Boolean) -> Quantity",
     /// Ends a subscription.
     EthUnsubscribe = "eth_unsubscribe" "(subscription: Quantity) -> Boolean",
     // txpool
-    /// How many transactions of the pool can be executed now, and how many wait for an earlier nonce.
+    /// Number of pool transactions that can be executed now, and number that wait for an earlier nonce.
     TxpoolStatus = "txpool_status" "() -> PoolStatus",
-    /// The pool's transactions by sender and nonce. A pool too large for one answer is refused.
+    /// Transactions in the pool, by sender and nonce. An error if they exceed the size limit of a response.
     TxpoolContent = "txpool_content" "() -> PoolContent",
-    /// One sender's transactions in the pool by nonce.
+    /// Transactions of one sender in the pool, by nonce.
     TxpoolContentFrom = "txpool_contentFrom" "(sender: Address) -> PoolContentFrom",
-    /// The pool's transactions by sender and nonce, a line for each.
+    /// Text summary of the transactions in the pool, one line each, by sender and nonce.
     TxpoolInspect = "txpool_inspect" "() -> PoolLines",
     // debug
-    /// A header in RLP: its keccak-256 is the block's hash.
+    /// RLP encoding of a block's header; its keccak-256 is the block's hash.
     DebugGetRawHeader = "debug_getRawHeader" "(block: BlockId) -> Bytes",
-    /// A block in RLP: header, transactions and no uncles.
+    /// RLP encoding of a block: header, transactions and an empty list of uncles.
     DebugGetRawBlock = "debug_getRawBlock" "(block: BlockId) -> Bytes",
-    /// The receipts of a block as they are hashed into the header's root.
+    /// Encoded receipts of a block, as hashed into the header's receipts root.
     DebugGetRawReceipts = "debug_getRawReceipts" "(block: BlockId) -> Bytes[]",
-    /// A transaction of a block or of the pool as it was signed; empty when there is none.
+    /// Signed encoding (EIP-2718) of a transaction of a block or of the pool; empty if unknown.
     DebugGetRawTransaction = "debug_getRawTransaction" "(hash: Hash) -> Bytes",
-    /// What a transaction did on its way, found by running its block again. The state before it must still be held.
+    /// Trace of a transaction, by executing its block again. The state before the block must still be available.
     DebugTraceTransaction = "debug_traceTransaction" "(hash: Hash, tracer?: Tracer) -> Trace",
-    /// What the transactions of a block did on their way.
+    /// Traces of a block's transactions, by executing the block again. The state before the block must still be available.
     DebugTraceBlockByNumber = "debug_traceBlockByNumber" "(block: BlockName, tracer?: Tracer) -> TracedTransaction[]",
-    /// What the transactions of a block did on their way.
+    /// Traces of a block's transactions, by executing the block again. The state before the block must still be available.
     DebugTraceBlockByHash = "debug_traceBlockByHash" "(block: Hash, tracer?: Tracer) -> TracedTransaction[]",
-    /// What a call would do on its way.
+    /// Trace of a simulated call.
     DebugTraceCall = "debug_traceCall" "(call: Call, block?: BlockId, tracer?: Tracer) -> Trace",
-    // ots: of Otterscan, in Erigon's shapes
-    /// Which of Erigon's methods for Otterscan there are: 8.
+    // ots: Otterscan's API, in Erigon's format
+    /// API level of Otterscan's methods: 8.
     OtsGetApiLevel = "ots_getApiLevel" "() -> PlainNumber",
-    /// Whether an account has code.
+    /// True if the account has code.
     OtsHasCode = "ots_hasCode" "(account: Address, block?: BlockId) -> Boolean",
-    /// What a failed transaction returned; empty if it did not fail.
+    /// Return data of a failed transaction; empty if it succeeded.
     OtsGetTransactionError = "ots_getTransactionError" "(hash: Hash) -> Bytes",
-    /// The calls of a transaction in the order in which they were made, found by running its block again.
+    /// Calls of a transaction in execution order, by executing its block again.
     OtsTraceTransaction = "ots_traceTransaction" "(hash: Hash) -> OtsCall[]",
-    /// Wei that moved and contracts that were made inside a transaction.
+    /// Value transfers and contract creations inside a transaction.
     OtsGetInternalOperations = "ots_getInternalOperations" "(hash: Hash) -> OtsOperation[]",
-    /// A block without its transactions, and the fees they paid.
+    /// Block without its transactions, and their total fees; null if unknown.
     OtsGetBlockDetails = "ots_getBlockDetails" "(block: BlockName | PlainNumber) -> OtsBlockDetails | null",
-    /// A block without its transactions, and the fees they paid.
+    /// Block without its transactions, and their total fees; null if unknown.
     OtsGetBlockDetailsByHash = "ots_getBlockDetailsByHash" "(block: Hash) -> OtsBlockDetails | null",
-    /// A page of a block's transactions, counted from the block's end, with the first bytes of their input; receipts come without logs.
+    /// A page of a block's transactions, counted from the end of the block. Inputs are cut to their first bytes, receipts have no logs.
     OtsGetBlockTransactions = "ots_getBlockTransactions" "(block: BlockName | PlainNumber, page: Count, size: Count) -> OtsBlockTransactions | null",
-    /// Transactions before a block (0: all) that an account sent, was sent, was made by or logged in. Blocks are searched for five seconds.
+    /// Transactions before a block (0: all blocks) of an account: as sender, recipient, created contract or emitter of a log. The search takes
+    /// at most five seconds.
     OtsSearchTransactionsBefore = "ots_searchTransactionsBefore" "(account: Address, block: Count, size: Count) -> OtsPage",
-    /// The same after a block.
+    /// Transactions after a block of an account: as sender, recipient, created contract or emitter of a log. The search takes at most five
+    /// seconds.
     OtsSearchTransactionsAfter = "ots_searchTransactionsAfter" "(account: Address, block: Count, size: Count) -> OtsPage",
-    /// An account's transaction with this nonce. Where states are not kept any more, blocks are searched for five seconds.
+    /// Hash of an account's transaction with this nonce; null if there is none. Blocks whose states are not kept are searched for at most five
+    /// seconds.
     OtsGetTransactionBySenderAndNonce = "ots_getTransactionBySenderAndNonce" "(sender: Address, nonce: Count) -> Hash | null",
-    /// Who made a contract, and by which transaction; null for what the genesis has. One made by a contract is found where states are kept.
+    /// Creator of a contract, and the transaction that created it; null for accounts without code and for contracts of the genesis. A contract
+    /// created by another contract is found only among blocks whose states are kept.
     OtsGetContractCreator = "ots_getContractCreator" "(account: Address) -> OtsCreator | null",
     // evm
-    /// Makes a block, or so many, at this time if one is named. The answer is always 0.
+    /// Mines blocks (default 1), with this timestamp if one is given. Returns 0.
     EvmMine = "evm_mine" "(how?: Count | MineOptions) -> Quantity",
-    /// Sets the clock ahead by so many seconds, from the next block on. The answer is by how many it was set ahead so far.
+    /// Advances the clock by this number of seconds, from the next block on. Returns the total advance in seconds.
     EvmIncreaseTime = "evm_increaseTime" "(seconds: Count) -> Count",
-    /// The next block has this time, and the clock goes on from there.
+    /// Sets the timestamp of the next block in Unix seconds. The clock continues from there.
     EvmSetNextBlockTimestamp = "evm_setNextBlockTimestamp" "(timestamp: Count) -> Count",
-    /// Remembers the chain as it is, for evm_revert: blocks, clock and what waits in the pool. What was sent before is in a block first.
+    /// Takes a snapshot of the chain for evm_revert: blocks, clock and pool. Waits until executable transactions sent before are in a block.
+    /// Returns the snapshot's id.
     EvmSnapshot = "evm_snapshot" "() -> Quantity",
-    /// Goes back to a snapshot: blocks, clock and pool are as they were. It is used up, and so are later ones; false when there was none.
+    /// Reverts blocks, clock and pool to a snapshot, and removes this snapshot and all later ones; false if it does not exist.
     EvmRevert = "evm_revert" "(snapshot: Quantity) -> Boolean",
-    /// Whether transactions make blocks by themselves.
+    /// Turns automatic mining on or off: new transactions trigger blocks.
     EvmSetAutomine = "evm_setAutomine" "(automine: Boolean) -> Boolean",
-    /// Makes a block every so many milliseconds; 0: none.
+    /// Mines a block at this interval in milliseconds; 0 turns it off.
     EvmSetIntervalMining = "evm_setIntervalMining" "(ms: Count) -> Boolean",
     // hardhat
-    /// Whether transactions make blocks by themselves.
+    /// True if automatic mining is on.
     HardhatGetAutomine = "hardhat_getAutomine" "() -> Boolean",
-    /// Makes so many blocks, so many seconds apart (one where nothing is said).
+    /// Mines blocks (default 1) with this interval between their timestamps in seconds (default 1).
     HardhatMine = "hardhat_mine" "(blocks?: Count, apart?: Count) -> Boolean",
-    /// Sets what an account owns, in a block of its own.
+    /// Sets the balance of an account in wei, in a separate block.
     HardhatSetBalance = "hardhat_setBalance" "(account: Address, wei: Quantity) -> Boolean",
-    /// Sets an account's next nonce, in a block of its own.
+    /// Sets the next nonce of an account, in a separate block.
     HardhatSetNonce = "hardhat_setNonce" "(account: Address, nonce: Quantity) -> Boolean",
-    /// Sets an account's code, which is WebAssembly or empty, in a block of its own.
+    /// Sets the code of an account, WebAssembly or empty, in a separate block.
     HardhatSetCode = "hardhat_setCode" "(account: Address, code: Bytes) -> Boolean",
-    /// Sets 32 bytes of a contract's storage, in a block of its own.
+    /// Sets the value of a storage slot, in a separate block.
     HardhatSetStorageAt = "hardhat_setStorageAt" "(account: Address, slot: Slot, value: Slot) -> Boolean",
-    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract.
+    /// Lets `eth_sendTransaction` send transactions of this account without its key. The account may be a contract.
     HardhatImpersonateAccount = "hardhat_impersonateAccount" "(account: Address) -> Boolean",
-    /// Ends that.
+    /// Stops the impersonation of this account.
     HardhatStopImpersonatingAccount = "hardhat_stopImpersonatingAccount" "(account: Address) -> Boolean",
-    /// Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused.
+    /// Resets the chain to its genesis. Removes snapshots, impersonations and the pool. Forking another chain is not supported.
     HardhatReset = "hardhat_reset" "(how?: ResetOptions) -> Boolean",
-    /// The next block's base fee, which need not follow from the block before. A setter's block is not meant.
+    /// Sets the base fee of the next block in wei per gas. Blocks of setters do not count as next.
     HardhatSetNextBlockBaseFeePerGas = "hardhat_setNextBlockBaseFeePerGas" "(wei: Count) -> Boolean",
-    /// What transactions of the next block read as its randomness. A setter's block is not meant.
+    /// Sets the randomness that transactions of the next block read. Blocks of setters do not count as next.
     HardhatSetPrevRandao = "hardhat_setPrevRandao" "(randomness: Slot) -> Boolean",
-    /// Takes a transaction out of the pool; false when it was not there, an error when it is in a block.
+    /// Removes a transaction from the pool; false if it is not in the pool, an error if it is in a block.
     HardhatDropTransaction = "hardhat_dropTransaction" "(hash: Hash) -> Boolean",
-    /// What this node is and how far its chain is.
+    /// Software, chain id, instance and newest block of this node.
     HardhatMetadata = "hardhat_metadata" "() -> HardhatMetadata",
     // anvil
-    /// Whether transactions make blocks by themselves.
+    /// True if automatic mining is on.
     AnvilGetAutomine = "anvil_getAutomine" "() -> Boolean",
-    /// Makes so many blocks, so many seconds apart (one where nothing is said).
+    /// Mines blocks (default 1) with this interval between their timestamps in seconds (default 1).
     AnvilMine = "anvil_mine" "(blocks?: Count, apart?: Count) -> null",
-    /// Sets what an account owns, in a block of its own.
+    /// Sets the balance of an account in wei, in a separate block.
     AnvilSetBalance = "anvil_setBalance" "(account: Address, wei: Quantity) -> null",
-    /// Sets an account's next nonce, in a block of its own.
+    /// Sets the next nonce of an account, in a separate block.
     AnvilSetNonce = "anvil_setNonce" "(account: Address, nonce: Quantity) -> null",
-    /// Sets an account's code, which is WebAssembly or empty, in a block of its own.
+    /// Sets the code of an account, WebAssembly or empty, in a separate block.
     AnvilSetCode = "anvil_setCode" "(account: Address, code: Bytes) -> null",
-    /// Sets 32 bytes of a contract's storage, in a block of its own.
+    /// Sets the value of a storage slot, in a separate block.
     AnvilSetStorageAt = "anvil_setStorageAt" "(account: Address, slot: Slot, value: Slot) -> null",
-    /// From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract.
+    /// Lets `eth_sendTransaction` send transactions of this account without its key. The account may be a contract.
     AnvilImpersonateAccount = "anvil_impersonateAccount" "(account: Address) -> null",
-    /// Ends that.
+    /// Stops the impersonation of this account.
     AnvilStopImpersonatingAccount = "anvil_stopImpersonatingAccount" "(account: Address) -> null",
-    /// Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused.
+    /// Resets the chain to its genesis. Removes snapshots, impersonations and the pool. Forking another chain is not supported.
     AnvilReset = "anvil_reset" "(how?: ResetOptions) -> null",
-    /// The next block's base fee, which need not follow from the block before. A setter's block is not meant.
+    /// Sets the base fee of the next block in wei per gas. Blocks of setters do not count as next.
     AnvilSetNextBlockBaseFeePerGas = "anvil_setNextBlockBaseFeePerGas" "(wei: Count) -> null",
-    /// Takes a transaction out of the pool, and names it; null when it was not there.
+    /// Removes a transaction from the pool and returns its hash; null if it is not in the pool.
     AnvilDropTransaction = "anvil_dropTransaction" "(hash: Hash) -> Hash | null",
-    /// Takes all transactions out of the pool.
+    /// Removes all transactions from the pool.
     AnvilDropAllTransactions = "anvil_dropAllTransactions" "() -> null",
-    /// Takes an account's transactions out of the pool.
+    /// Removes an account's transactions from the pool.
     AnvilRemovePoolTransactions = "anvil_removePoolTransactions" "(account: Address) -> null",
-    /// How far the chain is and what its next block costs.
+    /// Newest block, gas limit, base fee of the next block, and suggested gas price.
     AnvilNodeInfo = "anvil_nodeInfo" "() -> AnvilNodeInfo",
     // corniche
-    /// How a block was ordered, and what was skipped; null for the genesis block.
+    /// Ordering record of a block, with its skipped transactions; null for the genesis block.
     CornicheGetOrdering = "corniche_getOrdering" "(block?: BlockId) -> Ordering | null",
-    /// The certificate that proves a block final, which may be a later block's.
+    /// Certificate that proves that a block is final; it may be that of a later block. Null if there is none yet.
     CornicheGetCertificate = "corniche_getCertificate" "(block?: BlockId) -> Certificate | null",
-    /// Where a transaction stands or how it left, and when.
+    /// Status of a transaction, with its times; null if unknown.
     CornicheGetTransactionStatus = "corniche_getTransactionStatus" "(hash: Hash) -> TransactionStatus | null",
-    /// The newest executed block and the newest certified one.
+    /// Newest executed block and newest certified block.
     CornicheGetHeads = "corniche_getHeads" "() -> Heads",
-    /// The committee: who orders and signs, and how many signatures make a certificate.
+    /// The committee: validators with their keys, and the number of signatures in a certificate.
     CornicheGetValidators = "corniche_getValidators" "() -> Validators",
-    /// This node, and the peers it is connected with: version, validator, time of a ping there and back. Where they are is not told.
+    /// This node and its connected peers: version, validator, round-trip time. Network addresses are not included.
     CornicheGetPeers = "corniche_getPeers" "() -> Peers",
-    /// What this node's execution did since it started: runs, runs again, results that were ready when they were ordered.
+    /// Execution statistics since this node started: executions, re-executions, and results that were ready when ordered.
     CornicheGetStatistics = "corniche_getStatistics" "() -> Statistics",
-    /// What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for blocks that are not
-    /// among the newest 1,024 (fewer where they are large), and for those from before the node started.
+    /// Execution statistics of a block on this node: lanes, re-executions, duration. They are not part of consensus. Null for blocks older
+    /// than the newest 1,024 (fewer if they are large), and for blocks from before the node started.
     CornicheGetExecution = "corniche_getExecution" "(block?: BlockId) -> Execution | null",
-    /// What a validator's ordering did lately: rounds from and to, or `latest` and how many.
+    /// Recent consensus DAG of a validator. Parameters: first and last round, or `latest` and the number of rounds.
     CornicheGetDag = "corniche_getDag" "(first: FirstRound, last: Quantity) -> Dag",
 }
 
-/// The method named in notifications of a subscription.
+/// Method name in notifications of a subscription.
 pub const SUBSCRIPTION: &str = "eth_subscription";
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Which methods a node answers, by the word before the underscore.
+//! Served methods, by namespace: the prefix before the underscore.
 
 use crate::Method;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// The namespaces that a node serves. A list of names: in a configuration an array, on a command line with commas between them;
-/// `all` stands for every one there is.
+/// The namespaces that a node serves. A list of names: an array in a configuration, comma-separated on a command line. `all` selects
+/// every namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces(BTreeSet<&'static str>);
 
-/// What wallets, libraries and indexers call. The others cost a node more than they are worth to strangers, show more than strangers
-/// should see, or change the chain at a word: they are served where somebody asked for it.
+/// Namespaces that wallets, libraries and indexers need. The others are served only on request: they are expensive for the node, show
+/// more than untrusted clients should see, or change the chain.
 const BY_DEFAULT: [&str; 5] = ["corniche", "eth", "net", "rpc", "web3"];
 
 impl Default for Namespaces {
@@ -22,13 +22,13 @@ impl Default for Namespaces {
     }
 }
 
-/// What cannot be served.
+/// Reason why a list of namespaces is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
-    /// A name that no method begins with.
+    /// No method has this namespace.
     #[error("there is no namespace \"{0}\"; there are {known}, and \"all\"", known = known())]
     Unknown(String),
-    /// A list without a name: a node that answers nothing is none.
+    /// An empty list: the node would serve no method.
     #[error("no namespace: name one at least of {known}, or \"all\"", known = known())]
     Empty,
 }
@@ -38,12 +38,12 @@ fn known() -> String {
 }
 
 impl Namespaces {
-    /// Every one there is.
+    /// All namespaces.
     pub fn all() -> Self {
         Self(Method::ALL.iter().map(|method| method.namespace()).collect())
     }
 
-    /// Those of a list, in which `all` stands for every one.
+    /// Namespaces of a list; `all` selects every namespace.
     pub fn from_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, NamespaceError> {
         let all = Self::all();
         let mut served = BTreeSet::new();
@@ -57,12 +57,12 @@ impl Namespaces {
         if served.is_empty() { Err(NamespaceError::Empty) } else { Ok(Self(served)) }
     }
 
-    /// Whether requests for this method are answered, by [`Method::switch`].
+    /// Returns true if the node serves this method, by [`Method::switch`].
     pub fn serves(&self, method: Method) -> bool {
         self.0.contains(method.switch())
     }
 
-    /// Ascending.
+    /// Names in ascending order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().copied()
     }

@@ -1,9 +1,8 @@
-//! The document that `rpc_discover` answers: the table of methods in the words of OpenRPC 1.3, from which others make pages, types and
-//! checks of their own.
+//! The document that `rpc_discover` returns: the table of methods as OpenRPC 1.3. Tools generate pages, types and checks from it.
 //!
-//! A method's signature in the table reads like TypeScript, `(account: Address, block?: BlockId) -> Quantity`: parameters by position,
-//! those that may be left out with a question mark, and a result. A type is the name of a schema in `schemas.json`, or an array of it
-//! (`Log[]`), or `null`, or several with `|` between them.
+//! A method's signature in the table reads like TypeScript, `(account: Address, block?: BlockId) -> Quantity`: positional parameters,
+//! optional ones with a question mark, and a result. A type is the name of a schema in `schemas.json`, an array of it (`Log[]`),
+//! `null`, or alternatives separated by `|`.
 
 use crate::{Method, Namespaces};
 use serde_json::{Map, Value, json};
@@ -14,11 +13,11 @@ const SCHEMAS: &str = include_str!("schemas.json");
 /// A parameter or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// As documents and messages call it; requests go by position.
+    /// Name in documents and messages; requests use positions.
     pub name: &'static str,
-    /// Whether a request without it is refused. What may be left out comes last.
+    /// True for a required parameter. Optional parameters come last.
     pub required: bool,
-    /// A type as the table writes it.
+    /// Type in the table's notation.
     pub kind: &'static str,
 }
 

@@ -6,46 +6,46 @@ use corniche_types::OrderingRecord;
 use serde::{Deserialize, Serialize};
 
 /// A block's ordering record as JSON. Anyone can check it: keccak-256 of `encoded` is the header's `extraData`, and
-/// `encoded` says the same as the other fields.
+/// `encoded` contains the same data as the other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ordering {
-    /// Version of the rules that the block was built and executed under; 1 is the first.
+    /// Version of the rules under which the block was built and executed; the first is 1.
     #[serde(with = "quantity")]
     pub protocol_version: u64,
-    /// The ordering engine's word in the genesis.
+    /// Name of the ordering engine in the genesis.
     pub engine: String,
-    /// Number of the committee that ordered it; the first has 0.
+    /// Number of the committee that ordered it; the first is 0.
     #[serde(with = "quantity")]
     pub epoch: u64,
     /// Hash of the committee that ordered it.
     pub committee_hash: B256,
-    /// Hash of the committee of the next block; another one only where an epoch ends.
+    /// Hash of the committee of the next block; differs only at the end of an epoch.
     pub next_committee_hash: B256,
-    /// First commit that the block holds something of.
+    /// First commit with transactions in the block.
     #[serde(with = "quantity")]
     pub first_commit: u64,
-    /// Last commit that the block holds something of.
+    /// Last commit with transactions in the block.
     #[serde(with = "quantity")]
     pub last_commit: u64,
-    /// How many transactions of the last commit are in blocks up to and including this one.
+    /// Number of transactions of the last commit in blocks up to and including this one.
     #[serde(with = "quantity")]
     pub last_commit_consumed: u64,
-    /// Validator by position in the committee.
+    /// Leader of the last commit, by position in the committee.
     #[serde(with = "quantity")]
     pub leader: u64,
-    /// The time that was agreed on with the last commit, in Unix milliseconds. The header says it in seconds.
+    /// Agreed time of the last commit, in Unix milliseconds. The header has it in seconds.
     #[serde(with = "quantity")]
     pub timestamp_ms: u64,
     /// The last commit's randomness: the header's `mixHash`.
     pub randomness: B256,
-    /// Where its transactions come from, in their order.
+    /// Sources of its transactions, in order.
     pub batches: Vec<BatchRange>,
     /// keccak-256 over the hashes of all its ordered transactions, skipped ones included.
     pub transactions_hash: B256,
-    /// Which of its ordered transactions were not executed, in their order.
+    /// Ordered transactions that were not executed, in order.
     pub skipped: Vec<SkippedTransaction>,
-    /// keccak-256 of the point from which a validator that knows this block may go on ordering.
+    /// keccak-256 of the point from which a validator that knows this block may continue ordering.
     pub resume_hash: B256,
     /// The record's canonical bytes.
     pub encoded: Bytes,
@@ -55,29 +55,29 @@ pub struct Ordering {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchRange {
-    /// Who proposed it: validator by position in the committee.
+    /// Author, by position in the committee.
     #[serde(with = "quantity")]
     pub author: u64,
     /// blake3 of the whole batch's bytes.
     pub digest: B256,
-    /// Place in the batch of the first transaction that the block took, from 0.
+    /// Position in the batch of the first transaction in the block, from 0.
     #[serde(with = "quantity")]
     pub first: u64,
-    /// How many it took, one after the other.
+    /// Number of consecutive transactions in the block.
     #[serde(with = "quantity")]
     pub count: u64,
 }
 
-/// A transaction that was ordered and not executed.
+/// A transaction that was ordered but not executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedTransaction {
-    /// Place among the block's ordered transactions, from 0.
+    /// Position among the block's ordered transactions, from 0.
     #[serde(with = "quantity")]
     pub position: u64,
     /// keccak-256 of its bytes.
     pub hash: B256,
-    /// In the words of [`Reason`].
+    /// Phrase of a [`Reason`].
     pub reason: String,
 }
 

@@ -1,40 +1,39 @@
-//! Whom a node is connected with: `corniche_getPeers`.
+//! Peers of a node: `corniche_getPeers`.
 
 use crate::quantity;
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
-/// A node and the peers it has links with. Where peers are, their addresses, is told to nobody who asks.
+/// A node and its connected peers. Network addresses are never returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peers {
-    /// The node that was asked; `None` for one without a network and without a validator's keys, which has no name among peers.
+    /// The queried node; `None` if it has neither a network nor a validator's keys, and so no identity among peers.
     pub own: Option<Peer>,
-    /// By network key.
+    /// Peers, sorted by network key.
     pub peers: Vec<Peer>,
 }
 
-/// A member of a network. What is not known is left out.
+/// A member of a network. Unknown fields are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Peer {
-    /// The network key as libp2p writes it: `12D3Koo…`
+    /// Network key in libp2p's format: `12D3Koo…`
     pub peer_id: String,
-    /// ed25519: the identity of its connections, which [`Validator`](crate::Validator) names as well.
+    /// ed25519 public key; the identity of its connections. Also part of [`Validator`](crate::Validator).
     pub network_key: B256,
-    /// Its place in the committee, if it is a validator.
+    /// Position in the committee, for validators only.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub validator: Option<u64>,
-    /// Whom its tips go to, if it is a validator.
+    /// Recipient of its tips, for validators only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fee_address: Option<Address>,
-    /// What its software calls itself, `corniche/0.1.0` for instance. A peer's own word, which nobody checks: at most 64 characters of
-    /// printable ASCII.
+    /// Version reported by the peer itself, for instance `corniche/0.1.0`. Not verified. At most 64 characters of printable ASCII.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// When the link with it came up: Unix milliseconds by the clock of the node that was asked. None for that node itself.
+    /// When the connection was established: Unix milliseconds of the queried node's clock. Absent for that node itself.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub connected_ms: Option<u64>,
-    /// How long the last ping to it and back took, in microseconds. None for the node itself.
+    /// Round-trip time of the last ping, in microseconds. Absent for the queried node itself.
     #[serde(default, with = "quantity::optional", skip_serializing_if = "Option::is_none")]
     pub round_trip_us: Option<u64>,
 }

@@ -1,32 +1,32 @@
-//! What `eth_getProof` answers, held against a state root.
+//! Result of `eth_getProof`, verified against a state root.
 
 use alloy_rpc_types_eth::EIP1186AccountProofResponse;
 use corniche_types::{Address, B256, U256, proof};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What an account holds, every value of it shown. Of an account that is not there all are zero, the code hash too.
+/// Proven values of an account. All are zero for a missing account, including the code hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProvenAccount {
-    /// Whose account it is.
+    /// Address of the account.
     pub address: Address,
-    /// Wei.
+    /// Balance in wei.
     pub balance: U256,
-    /// Of its next transaction.
+    /// Nonce of its next transaction.
     #[serde(with = "crate::quantity")]
     pub nonce: u64,
-    /// keccak-256 of its code; of an account without code, of nothing.
+    /// keccak-256 of its code; for an account without code, of the empty string.
     pub code_hash: B256,
-    /// The slots that were asked for, in that order.
+    /// The requested slots, in the order of the request.
     pub storage: Vec<ProvenSlot>,
 }
 
-/// What a slot holds.
+/// Proven value of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProvenSlot {
-    /// Where.
+    /// Slot key.
     pub key: B256,
-    /// Zero where nothing is.
+    /// Value; zero for an empty slot.
     pub value: B256,
 }
 
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for StorageKey {
 }
 
 impl ProvenAccount {
-    /// Checks the answer to a question for `address` and `slots`. What the answer claims without a proof must be what the proof shows.
+    /// Verifies the response for `address` and `slots`. Values outside the proof must match the proven ones.
     pub fn check(
         state_root: &B256,
         address: Address,
@@ -58,7 +58,7 @@ impl ProvenAccount {
             return Err(format!("proof: asked for {address}, the answer is about {}", answer.address));
         }
         let account = proof::verify_account(state_root, &address, &answer.account_proof).map_err(of(&address))?;
-        // Of an account that is not there, Ethereum's nodes answer zeros.
+        // Ethereum's nodes return zeros for a missing account.
         let (balance, nonce, code_hash) =
             account.map_or_else(Default::default, |account| (account.balance, account.nonce, account.code_hash));
         if (answer.balance, answer.nonce, answer.code_hash) != (balance, nonce, code_hash) {

@@ -1,53 +1,53 @@
-//! Where a transaction stands: `corniche_getTransactionStatus`.
+//! Status of a transaction: `corniche_getTransactionStatus`.
 
 use crate::{TransactionTimes, quantity};
 use alloy_primitives::B256;
 use serde::{Deserialize, Serialize};
 
-/// The same words everywhere: RPC, logs, explorer. A transaction goes through the first four in this order and may leave by
-/// one of the last two.
+/// Status names of RPC, logs and explorer. A transaction goes through the first four in this order and may end in one of the
+/// last two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum TransactionStatus {
     /// In this node's pool, or proposed.
     Pending,
-    /// In the agreed order, not executed yet.
+    /// Ordered, not executed yet.
     Ordered,
-    /// In a durable block: the receipt can be had.
+    /// In a durable block; the receipt is available.
     Executed {
-        /// The block that holds it.
+        /// Hash of its block.
         block_hash: B256,
-        /// Its height.
+        /// Height of its block.
         #[serde(with = "quantity")]
         block_number: u64,
     },
-    /// In a block that a quorum has signed, itself or a descendant.
+    /// In a block that is certified: a quorum signed it or a descendant.
     Certified {
-        /// The block that holds it.
+        /// Hash of its block.
         block_hash: B256,
-        /// Its height.
+        /// Height of its block.
         #[serde(with = "quantity")]
         block_number: u64,
     },
-    /// Left the pool for good, and why.
+    /// Permanently removed from the pool.
     Dropped {
-        /// In the words of [`Reason`](crate::Reason), where it has any.
+        /// Phrase of a [`Reason`](crate::Reason), if it has one.
         reason: String,
     },
-    /// Another transaction took its place.
+    /// Replaced by another transaction.
     Replaced {
-        /// Its hash. Same sender, same nonce, higher fees.
+        /// Hash of the replacement: same sender, same nonce, higher fees.
         by: B256,
     },
 }
 
-/// Where a transaction stands and since when.
+/// Status of a transaction, with times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionReport {
-    /// Where it stands.
+    /// Current status.
     #[serde(flatten)]
     pub status: TransactionStatus,
-    /// Since when, as far as this node knows.
+    /// Times that this node knows.
     #[serde(flatten)]
     pub times: TransactionTimes,
 }

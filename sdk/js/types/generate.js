@@ -11,7 +11,7 @@ const HEADER = `// Made from the document that a node serves as rpc_discover: \`
 const FOOTER = `/** The parameters of a method and its result, for a function of your own: \`call<M extends Method>(method: M, ...parameters: Methods[M]['parameters'])\`. */
 export type Method = keyof Methods;
 
-/** The same as viem takes it: \`createPublicClient({ rpcSchema: rpcSchema<RpcSchema>(), … })\`. */
+/** As a schema for viem: \`createPublicClient({ rpcSchema: rpcSchema<RpcSchema>(), … })\`. */
 export type RpcSchema = { [M in Method]: { Method: M; Parameters: Methods[M]['parameters']; ReturnType: Methods[M]['result'] } }[Method][];`;
 
 const REFERENCE = '#/components/schemas/';

@@ -34,41 +34,41 @@ use attacks::{ATTACKS, Attack};
 use clap::Parser;
 use std::{io::Write, path::PathBuf, process::ExitCode};
 
-/// Attack a network of real processes on this machine and measure its honest users
+/// Attack a network of real processes on this machine and measure the effect on honest users
 #[derive(Parser, Debug)]
 #[command(name = "corniche-hostile")]
 pub struct Options {
-    /// Attacks to run, by name; all when absent
+    /// Names of the attacks to run; default: all
     #[arg(value_name = "ATTACK")]
     names: Vec<String>,
     /// List the attacks and exit
     #[arg(long)]
     list: bool,
-    /// Send a few messages of each attack, then check that the network still executes a transfer; no bars on time
+    /// Send a few messages of each attack, then check that the network still executes a transfer; no time limits
     #[arg(long, conflicts_with_all = ["json", "seconds", "rate"])]
     smoke: bool,
-    /// Validators of each network; the attacker takes the place of as many as may be faulty
+    /// Number of validators of each network; the attacker replaces the maximum number of faulty ones
     #[arg(long, value_name = "N", default_value_t = 4)]
     validators: usize,
-    /// Ordering engines, with commas between them
+    /// Ordering engines, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "mahi-mahi,autobahn")]
     engine: Vec<String>,
-    /// Length of each load and of each attack
+    /// Duration of each load and of each attack in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     seconds: u64,
-    /// Transfers per second of the honest users
+    /// Number of transfers per second of the honest users
     #[arg(long, value_name = "N", default_value_t = 100)]
     rate: u32,
     /// Seed of the attackers' choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the results as JSON to this file
+    /// File for the results as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keep the networks' directories, for their logs
+    /// Keep the directories of the networks, which contain their logs
     #[arg(long)]
     keep: bool,
-    /// The node under test
+    /// Path of the node binary under test
     #[arg(long, value_name = "FILE", env = "CORNICHE_BIN", default_value = "target/debug/corniche")]
     corniche: PathBuf,
 }

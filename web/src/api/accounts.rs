@@ -17,73 +17,74 @@ use sqlx::any::AnyRow;
 object! {
     /// An account or a contract.
     Account {
-        /// Its name.
+        /// Address of the account.
         address: Checked,
-        /// Wei that it has now, as the node says; null when the node does not answer.
+        /// Current balance in wei, from the node; null if the node does not respond.
         balance: Option<Amount>,
-        /// Of its next transaction, as the node says; null when the node does not answer.
+        /// Nonce of its next transaction, from the node; null if the node does not respond.
         nonce: Option<u64> = 4,
-        /// Whether it has code; null where no block here tells and the node does not answer.
+        /// True if it has code; null if no indexed block shows it and the node does not respond.
         is_contract: Option<bool> = false,
-        /// Whether tokens move by its events.
+        /// True if it is a token contract, known by its transfer events.
         is_token: bool = false,
-        /// The block that named it first; null if none did.
+        /// First block in which it occurs; null if there is none.
         first_block: Option<u64> = 7,
-        /// How many transactions it sent, was sent, or was made by.
+        /// Number of transactions that it sent or received, or that created it.
         transactions: u64 = 9,
-        /// Who made the contract; null for those of the genesis.
+        /// Creator of the contract; null for genesis contracts.
         creator: Option<Checked> = null,
-        /// The transaction that made it.
+        /// Transaction that created the contract.
         creation: Option<B256> = null,
     }
 }
 
 object! {
-    /// A transaction that an account had a part in.
+    /// A transaction that involves an account.
     Part {
-        /// `sender`, `recipient`, `created`, `logged` (a log of its), `called` (inside), `moved` (a token to or from it).
+        /// Roles of the account: `sender`, `recipient`, `created`, `logged` (emitted a log), `called` (by an inner call), `moved` (sender or
+        /// recipient of tokens).
         roles: Vec<String> = ["sender"],
-        /// Which.
+        /// The transaction.
         transaction: Transaction,
     }
 }
 
 object! {
-    /// What an account holds of a token, added up from the token's events.
+    /// Token balance of an account, computed from the token's events.
     Balance {
-        /// The token's contract.
+        /// Token contract.
         token: Checked,
-        /// What it calls itself, which anybody may choose.
+        /// Name of the token, from its contract; not verified.
         name: String,
-        /// The same, in short.
+        /// Symbol of the token, from its contract; not verified.
         symbol: String = "GLD",
-        /// Decimals of its amounts.
+        /// Decimals of the token's amounts.
         decimals: u64 = 18,
-        /// 20, 721 or 1155.
+        /// Token standard: 20, 721 or 1155.
         standard: u64 = 20,
-        /// One of a token with ids; null for all of the token.
+        /// Token id, for tokens with ids; null for the total of the token.
         token_id: Option<Amount> = null,
-        /// In the token's smallest unit.
+        /// Balance in the token's smallest unit.
         amount: Amount,
     }
 }
 
 object! {
-    /// Who may take what, as the newest event said. What was taken since is not in it.
+    /// A token approval, from the newest approval event. Amounts spent since then are not subtracted.
     Approval {
-        /// The token's contract.
+        /// Token contract.
         token: Checked,
-        /// What it calls itself; null where none of it ever moved.
+        /// Symbol of the token, from its contract; null if the token was never transferred.
         symbol: Option<String> = "GLD",
-        /// Who may take.
+        /// Address that may spend the tokens.
         spender: Checked,
-        /// One of a token with ids; null for all of the token.
+        /// Token id, for tokens with ids; null for all of the token.
         token_id: Option<Amount> = null,
-        /// How much; 1 or 0 for tokens with ids.
+        /// Approved amount in the token's smallest unit; 1 or 0 for tokens with ids.
         amount: Amount,
-        /// The block of the event.
+        /// Block of the approval event.
         block: u64,
-        /// Its transaction.
+        /// Transaction of the approval event.
         transaction: B256,
     }
 }

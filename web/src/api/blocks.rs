@@ -21,89 +21,88 @@ const FIRST: i64 = 500;
 object! {
     /// A block.
     Block {
-        /// Blocks before it.
+        /// Height: number of blocks before it.
         number: u64,
-        /// Of its header.
+        /// Hash of its header.
         hash: B256,
-        /// The block before.
+        /// Hash of the parent block.
         parent: B256,
-        /// As agreed on with its order, in Unix milliseconds.
+        /// Agreed time of its order, in Unix milliseconds.
         time_ms: u64 = 1_700_000_000_000u64,
-        /// `executed`, or `certified` once a quorum signed it or a later one.
+        /// `executed`; `certified` once a quorum signed it or a later block.
         status: String = "certified",
-        /// When the explorer was told that it is certified, by its own clock; null for what was there before it looked. It asks again and again, at
-        /// longer intervals under load, and nodes keep no such time: the network was faster by up to that interval.
+        /// When the explorer first saw it certified, in Unix milliseconds of its own clock; null for blocks from before the explorer's start.
+        /// The explorer polls, at longer intervals under load, so the network may have been faster by one interval.
         certified_ms: Option<u64> = 1_700_000_000_180u64,
-        /// The validator, by position in the committee, that led the commit; null for the genesis block.
+        /// Validator that led the commit, by position in the committee; null for the genesis block.
         leader: Option<u64> = 2,
-        /// That validator's.
+        /// Fee address of the leader.
         fee_address: Checked,
-        /// Executed transactions.
+        /// Number of executed transactions.
         transactions: u64 = 120,
-        /// Ordered and not executed.
+        /// Number of transactions that were ordered but not executed.
         skipped: u64 = 0,
-        /// By all transactions.
+        /// Gas used by all transactions.
         gas_used: u64 = 6_148_080,
-        /// The most they may use.
+        /// Gas limit of the block.
         gas_limit: u64 = 100_000_000,
-        /// Wei per gas.
+        /// Base fee in wei per gas.
         base_fee: Amount = "1000000000",
-        /// In RLP.
+        /// Size in bytes, RLP encoded.
         bytes: u64 = 18_211,
-        /// Of the state that it leaves.
+        /// Root of the state after the block.
         state_root: B256,
-        /// Of its transactions.
+        /// Root of its transactions.
         transactions_root: B256,
-        /// Of their receipts.
+        /// Root of their receipts.
         receipts_root: B256,
-        /// What contracts read as randomness.
+        /// Randomness available to contracts.
         randomness: B256,
     }
 }
 
 object! {
-    /// A block with how it came about.
+    /// A block with its ordering, execution and certificate.
     BlockInFull {
         /// The block.
         block: Block,
-        /// The first commit of the ordering that is in it.
+        /// First commit with transactions in the block.
         first_commit: Option<u64> = 2_047,
-        /// The last one.
+        /// Last commit with transactions in the block.
         last_commit: Option<u64> = 2_049,
-        /// The round (under Autobahn the slot) whose leader made the first commit, as `/api/v1/dag` counts them; null where it is not kept.
+        /// Round (under Autobahn slot) whose leader made the first commit, as in `/api/v1/dag`; null if it is not kept.
         first_round: Option<u64> = 4_101,
-        /// The same of the last commit.
+        /// Round (under Autobahn slot) whose leader made the last commit; null if it is not kept.
         last_round: Option<u64> = 4_105,
-        /// Parts of validators' batches that it was made of, in order; the first 500.
+        /// Parts of validators' batches in the block, in order; at most 500.
         batches: Vec<Batch>,
-        /// What was ordered and not executed; the first 500.
+        /// Transactions that were ordered but not executed; at most 500.
         skipped: Vec<Skipped>,
-        /// How the explorer's node ran it; null where it did not say in time.
+        /// Execution statistics of the explorer's node; null if the node did not provide them in time.
         execution: Option<Execution>,
-        /// The certificate that covers it, once there is one.
+        /// Certificate that covers the block; null until there is one.
         certificate: Option<Certificate>,
     }
 }
 
 object! {
-    /// What running a block took on the node that the explorer follows, that time. No fact of the chain: other nodes came to the same block
-    /// another way.
+    /// Statistics of one execution of a block on the node that the explorer follows. Not part of consensus: they differ between nodes.
     Execution {
-        /// That ran it side by side; each is a lane, numbered from 0.
+        /// Threads that executed it in parallel; each is a lane, numbered from 0.
         threads: u64 = 4,
-        /// Runs of its transactions, added up.
+        /// Total executions of its transactions.
         runs: u64 = 123,
-        /// Those of them after a transaction's first.
+        /// Executions after a transaction's first one.
         runs_again: u64 = 3,
-        /// How often a transaction had to wait for an earlier one.
+        /// Number of times a transaction waited for an earlier one.
         waits: u64 = 1,
-        /// How many had their result ready from an early run.
+        /// Transactions whose result was ready from a speculative run.
         adopted: u64 = 0,
-        /// Microseconds from when its execution began to the changed state.
+        /// Duration of the execution in microseconds, until the state was updated.
         duration_us: u64 = 4_250,
-        /// A byte for each transaction of the block, in order: the lane that came to its result.
+        /// One byte per transaction of the block, in order: the lane that produced its result.
         lane_of: Bytes = "0x00030102",
-        /// The same: how often it ran; 0: its result was ready.
+        /// One byte per transaction of the block, in order: number of executions; 0 if its result was ready.
         runs_of: Bytes = "0x01010201",
     }
 }
@@ -111,43 +110,43 @@ object! {
 object! {
     /// Part of a validator's batch.
     Batch {
-        /// The validator by position in the committee.
+        /// Author, by position in the committee.
         author: u64 = 2,
-        /// Names the batch.
+        /// Digest of the batch.
         digest: B256,
-        /// The first of its transactions that is in this block, from 0.
+        /// Position in the batch of the first transaction in this block, from 0.
         first: u64 = 0,
-        /// How many of them are.
+        /// Number of transactions of the batch in this block.
         count: u64 = 120,
     }
 }
 
 object! {
-    /// A transaction that was ordered and not executed: no fee, no receipt.
+    /// A transaction that was ordered but not executed: no fee, no receipt.
     Skipped {
         /// Its position in the block's order, from 0.
         position: u64 = 17,
-        /// What it is named by.
+        /// Hash of the transaction.
         hash: B256,
-        /// What the check said.
+        /// Reason why it was skipped.
         reason: String = "nonce too low",
     }
 }
 
 object! {
-    /// The signatures of a quorum under a block, which make all blocks up to it final.
+    /// Signatures of a quorum for a block. They make the block and all blocks before it final.
     Certificate {
-        /// The block that was signed.
+        /// The signed block.
         block: u64,
-        /// The first block that no earlier certificate covers.
+        /// First block that no earlier certificate covers.
         first: u64 = 1_023,
-        /// Validators by position in the committee.
+        /// Validators that signed, by position in the committee.
         signers: Vec<u64> = [0, 1, 3],
-        /// The aggregate of their signatures: a compressed point of BLS12-381.
+        /// Aggregate signature: a compressed BLS12-381 point.
         signature: Bytes = "0xa1b2c3",
-        /// `byzantine` or `crash`: what it rests on.
+        /// Fault model that the certificate assumes: `byzantine` or `crash`.
         fault_model: String = "byzantine",
-        /// When the explorer had it, in Unix milliseconds.
+        /// When the explorer received it, in Unix milliseconds.
         seen_ms: u64 = 1_700_000_000_180u64,
     }
 }

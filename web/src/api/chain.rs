@@ -15,122 +15,121 @@ use alloy_primitives::{B256, Bytes};
 use sqlx::any::AnyRow;
 
 object! {
-    /// How the explorer and its node stand.
+    /// Status of the explorer and its node.
     Status {
-        /// Null until the node answered once, as all that is the node's.
+        /// Chain id. It and all other values from the node are null until the node responds for the first time.
         chain_id: Option<u64> = 31_337,
-        /// The first block's hash.
+        /// Hash of the genesis block.
         genesis: Option<B256>,
-        /// Ticker of the chain's currency, of 18 decimals.
+        /// Ticker of the native currency, which has 18 decimals.
         currency: String = "CRN",
-        /// A chain for development, which may go back.
+        /// True for a development chain, which can be reverted.
         development: bool = false,
-        /// The ordering engine.
+        /// Name of the ordering engine.
         engine: Option<String> = "mahi-mahi",
-        /// The node's newest block.
+        /// Newest executed block of the node.
         executed: Option<u64> = 1_026,
-        /// The node's newest certified block. Blocks and transactions are called certified here when the certificate is here.
+        /// Newest certified block of the node. The API reports blocks and transactions as certified once it has the certificate.
         certified: Option<u64> = 1_025,
-        /// The newest block that is here.
+        /// Newest indexed block.
         indexed: Option<u64> = 1_026,
-        /// Its time in Unix milliseconds.
+        /// Time of the newest indexed block in Unix milliseconds.
         indexed_ms: Option<u64> = 1_700_000_000_000u64,
-        /// The newest block whose inner calls are here; null where they are not asked for, because the node serves no traces or the explorer
-        /// was told not to.
+        /// Newest block with indexed inner calls; null if the node serves no traces, or if the explorer is configured not to request them.
         traced: Option<u64> = 1_020,
-        /// Whether the last turn of the indexer failed; it tries again.
+        /// True if the indexer's last attempt failed; it retries.
         waits: bool = false,
-        /// Why the indexer stopped for good.
+        /// Reason why the indexer stopped permanently; null while it runs.
         halted: Option<String> = null,
     }
 }
 
 object! {
-    /// Who orders and signs.
+    /// Validators that order and sign blocks.
     Committee {
-        /// The ordering engine.
+        /// Name of the ordering engine.
         engine: String = "mahi-mahi",
-        /// How many signatures make a certificate.
+        /// Number of signatures in a certificate.
         quorum: u64 = 3,
-        /// Names the committee in certificates.
+        /// Hash that identifies the committee in certificates.
         committee_hash: B256,
-        /// By position.
+        /// Validators by position in the committee.
         validators: Vec<Validator>,
     }
 }
 
 object! {
-    /// A validator with its record of the last 30 days of the chain's time.
+    /// A validator, with its statistics for the last 30 days of the chain's time.
     Validator {
-        /// Its position in the committee.
+        /// Position in the committee.
         index: u64 = 2,
-        /// Where its fees go.
+        /// Recipient of its fees.
         fee_address: Checked,
-        /// ed25519: signs the engine's messages.
+        /// ed25519 public key; signs the engine's messages.
         consensus_key: B256,
-        /// BLS12-381: signs headers.
+        /// BLS12-381 public key; signs headers.
         bls_key: Bytes = "0xb1c2d3",
-        /// ed25519: the identity of its connections.
+        /// ed25519 public key; the identity of its connections.
         network_key: B256,
-        /// Blocks it led.
+        /// Number of blocks it led.
         led: u64 = 250,
-        /// Its batches that were ordered.
+        /// Number of its ordered batches.
         batches: u64 = 1_001,
-        /// Transactions in them that were executed.
+        /// Number of executed transactions in its batches.
         transactions: u64 = 60_600,
-        /// Certificates with its signature.
+        /// Number of certificates with its signature.
         signed: u64 = 998,
-        /// Certificates without.
+        /// Number of certificates without its signature.
         missed: u64 = 3,
     }
 }
 
 object! {
-    /// Numbers of a day.
+    /// Statistics of a day.
     Day {
-        /// In UTC.
+        /// Date in UTC.
         day: String = "2026-05-01",
-        /// Blocks.
+        /// Number of blocks.
         blocks: u64,
-        /// Executed transactions.
+        /// Number of executed transactions.
         transactions: u64 = 60_600,
-        /// Of these.
+        /// Number of executed transactions that failed.
         failed: u64 = 12,
-        /// Ordered and not executed.
+        /// Number of transactions that were ordered but not executed.
         skipped: u64 = 0,
-        /// By all transactions.
+        /// Gas used by all transactions.
         gas_used: u64 = 3_100_000_000u64,
-        /// Movements of tokens.
+        /// Number of token transfers.
         transfers: u64 = 51_000,
-        /// Contracts made.
+        /// Number of created contracts.
         contracts: u64 = 2,
-        /// Accounts that no block had named before.
+        /// Number of accounts that occur for the first time.
         new_accounts: u64 = 40,
     }
 }
 
 object! {
-    /// What a search found, and how it looked.
+    /// Result of a search.
     Found {
-        /// Best first within each kind.
+        /// Hits, best first within each kind.
         hits: Vec<Hit>,
-        /// Everything that was looked for, in words.
+        /// Descriptions of all attempted searches.
         tried: Vec<String> = ["a token whose name or symbol begins with “gold”"],
     }
 }
 
 object! {
-    /// Something that may have been meant.
+    /// A search hit.
     Hit {
         /// `block`, `transaction`, `account`, `validator`, `peer`, `token`, `method` or `event`.
         kind: String = "token",
-        /// What it is named by: number, hash, address, or signature.
+        /// Identifier: number, hash, address or signature.
         id: String = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-        /// In words, some of them a stranger's.
+        /// Title. Names of tokens in it are not verified.
         title: String = "Gold (GLD)",
-        /// Whether it is what was asked for, rather than something that begins like it.
+        /// True for an exact match, false for a match of the beginning.
         exact: bool,
-        /// Its page here.
+        /// Path of its page in the explorer.
         page: Option<String> = "/token/0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
     }
 }

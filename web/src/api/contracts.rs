@@ -13,31 +13,31 @@ use sqlx::any::AnyRow;
 object! {
     /// A contract.
     Contract {
-        /// Its name.
+        /// Address of the contract.
         address: Checked,
-        /// Who made it; null for those of the genesis.
+        /// Creator; null for genesis contracts.
         creator: Option<Checked>,
-        /// The block that made it.
+        /// Block of its creation.
         block: Option<u64>,
-        /// keccak-256 of its code as deployed.
+        /// keccak-256 of its code, as deployed.
         code_hash: B256,
-        /// Of its code as deployed.
+        /// Size in bytes of its code, as deployed.
         code_bytes: u64 = 23_456,
-        /// `module` (the code carries it), `uploaded`, or empty without an interface.
+        /// Source of the ABI: `module` (embedded in the code), `uploaded`, or empty if there is none.
         abi_source: String = "module",
     }
 }
 
 object! {
-    /// A contract with all that is known of it.
+    /// A contract with its ABI and properties of its code.
     ContractInFull {
         /// The contract.
         contract: Contract,
-        /// The transaction that made it.
+        /// Transaction that created it.
         transaction: Option<B256>,
-        /// Its interface, as Solidity's compiler writes them.
+        /// ABI in the format of Solidity's compiler.
         abi: Option<Json>,
-        /// What its code is: sizes, imports, exports, sections, or why it cannot be read.
+        /// Properties of its code: sizes, imports, exports, sections; or the reason why the code cannot be read.
         facts: Option<Json> = {"module_bytes": 61_000, "compressed": true},
     }
 }

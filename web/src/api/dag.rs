@@ -14,21 +14,21 @@ use serde::Serialize;
 use serde_json::json;
 
 object! {
-    /// Rounds of the ordering; under Autobahn slots.
+    /// Rounds of the consensus DAG; under Autobahn slots.
     Dag {
-        /// The ordering engine.
+        /// Name of the ordering engine.
         engine: String = "mahi-mahi",
-        /// The first of the answer.
+        /// First round of the response.
         from_round: u64 = 4_101,
-        /// The last of it.
+        /// Last round of the response.
         to_round: u64 = 4_101,
-        /// The oldest that is kept here.
+        /// Oldest round that the explorer has.
         oldest_round: u64 = 1,
-        /// The newest.
+        /// Newest round that the explorer has.
         newest_round: u64 = 4_180,
-        /// Those that are known: `round`, with its `vertices` and `slots` as `corniche_getDag` has them.
+        /// Known rounds: `round`, with its `vertices` and `slots` as in `corniche_getDag`.
         rounds: Vec<DagRound>,
-        /// Autobahn's vertices, taken in while these slots were decided.
+        /// Under Autobahn: vertices accepted while these slots were decided.
         cars: Vec<DagVertex> = [],
     }
 }

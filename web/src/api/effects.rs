@@ -15,21 +15,21 @@ use sqlx::any::AnyRow;
 use std::collections::BTreeSet;
 
 object! {
-    /// A call or an event in words.
+    /// A decoded call or event.
     Decoded {
-        /// The method or event with the types of its values.
+        /// Name and parameter types of the method or event.
         signature: String = "Transfer(address,address,uint256)",
-        /// In order.
+        /// Values in order.
         values: Vec<NamedValue>,
     }
 }
 
 object! {
-    /// A value of a call or an event. Long ones are cut, which an ellipsis says.
+    /// A value of a call or an event. Long values are truncated and end with an ellipsis.
     NamedValue {
-        /// As the interface names it, or `#` and its position.
+        /// Name in the ABI, or `#` and the position.
         name: String = "amount",
-        /// In words.
+        /// Value as text.
         value: String = "5000000",
     }
 }
@@ -37,47 +37,47 @@ object! {
 object! {
     /// A log.
     Log {
-        /// Its block's number.
+        /// Number of its block.
         block: u64,
-        /// Its position among the block's logs, from 0.
+        /// Position among the logs of the block, from 0.
         position: u64 = 4,
-        /// The contract that wrote it.
+        /// Contract that emitted it.
         address: Checked,
-        /// Four at most; the first one names the event.
+        /// Topics, at most four; the first identifies the event.
         topics: Vec<B256>,
-        /// The rest of its values.
+        /// Data: the values that are not topics.
         data: Bytes,
-        /// In words, where the contract's interface is known.
+        /// Decoded event; null if the contract's ABI is not known.
         event: Option<Decoded>,
     }
 }
 
 object! {
-    /// A movement of a token, as the token's own event says.
+    /// A token transfer, from the token's event.
     Transfer {
-        /// Its block's number.
+        /// Number of its block.
         block: u64,
-        /// Its position among the block's transfers, from 0.
+        /// Position among the transfers of the block, from 0.
         position: u64 = 4,
-        /// In Unix milliseconds.
+        /// Time of its block in Unix milliseconds.
         time_ms: u64 = 1_700_000_000_000u64,
-        /// In which transaction.
+        /// Hash of its transaction.
         transaction: B256,
-        /// The token's contract.
+        /// Token contract.
         token: Checked,
-        /// What it calls itself, which anybody may choose.
+        /// Symbol of the token, from its contract; not verified.
         symbol: String = "GLD",
-        /// Decimals of its amounts.
+        /// Decimals of the token's amounts.
         decimals: u64 = 18,
-        /// 20, 721 or 1155.
+        /// Token standard: 20, 721 or 1155.
         standard: u64 = 20,
-        /// Zero: made.
+        /// Sender; the zero address if the tokens were minted.
         from: Checked,
-        /// Zero: gone.
+        /// Recipient; the zero address if the tokens were burned.
         to: Checked,
-        /// Which one, of a token with ids.
+        /// Token id, for tokens with ids; otherwise null.
         token_id: Option<Amount> = null,
-        /// In the token's smallest unit.
+        /// Amount in the token's smallest unit.
         amount: Amount,
     }
 }
@@ -85,27 +85,27 @@ object! {
 object! {
     /// A call inside a transaction.
     Call {
-        /// Its block's number.
+        /// Number of its block.
         block: u64,
-        /// Its position among the block's calls, from 0.
+        /// Position among the calls of the block, from 0.
         position: u64 = 4,
-        /// In which transaction.
+        /// Hash of its transaction.
         transaction: B256,
-        /// 1 for a call by the contract that the transaction called.
+        /// Call depth; 1 for a call by the contract that the transaction called.
         depth: u64 = 1,
         /// `CALL`, `DELEGATECALL`, `STATICCALL`, `CALLCODE`, `CREATE` or `CREATE2`.
         kind: String = "CALL",
-        /// Who called.
+        /// Caller.
         from: Checked,
-        /// Who was called or made.
+        /// Called or created contract.
         to: Option<Checked>,
-        /// Wei that came with it.
+        /// Wei sent with the call.
         value: Amount = "0",
-        /// The first four bytes of its input.
+        /// First four bytes of its input.
         selector: Option<Bytes>,
-        /// What it used, calls inside included.
+        /// Gas used, including inner calls.
         gas_used: u64 = 2_100,
-        /// Why it failed.
+        /// Reason why it failed; null if it succeeded.
         error: Option<String> = null,
     }
 }

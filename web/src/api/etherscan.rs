@@ -56,72 +56,96 @@ macro_rules! action {
 
 /// All actions.
 pub static ACTIONS: &[Action] = &[
-    action!("account", "balance", ["address"], account::balance, "Wei that the account has now."),
-    action!("account", "balancemulti", ["address"], account::balances, "The same of up to 20 accounts, with commas between."),
+    action!("account", "balance", ["address"], account::balance, "Current balance of an account in wei."),
+    action!(
+        "account",
+        "balancemulti",
+        ["address"],
+        account::balances,
+        "Current balances of up to 20 accounts, separated by commas, in wei."
+    ),
     action!(
         "account",
         "tokenbalance",
         ["address", "contractaddress"],
         account::token_balance,
-        "What the account holds of a token, as the token's events add up."
+        "Token balance of an account, computed from the token's events."
     ),
     action!(
         "account",
         "txlist",
         ["address"],
         history::transactions,
-        "Transactions that the account sent, was sent, or was made by."
+        "Transactions that an account sent or received, or that created it."
     ),
     action!(
         "account",
         "txlistinternal",
         ["address", "txhash"],
         history::calls,
-        "Calls inside transactions that may carry value (CALL, CREATE, CREATE2), of an account or of a transaction. gas and input are not kept \
-         and are 0 and empty."
+        "Inner calls of an account or of a transaction that can transfer value (CALL, CREATE, CREATE2). gas and input are not stored: they \
+         are 0 and empty."
     ),
     action!(
         "account",
         "tokentx",
         ["address", "contractaddress"],
         history::erc20,
-        "Transfers of ERC-20, of an account, a token, or both."
+        "ERC-20 transfers of an account, a token, or both."
     ),
-    action!("account", "tokennfttx", ["address", "contractaddress"], history::erc721, "The same of ERC-721."),
-    action!("account", "token1155tx", ["address", "contractaddress"], history::erc1155, "The same of ERC-1155."),
-    action!("contract", "getabi", ["address"], contract::abi, "The interface that the code carries, or that was uploaded."),
+    action!(
+        "account",
+        "tokennfttx",
+        ["address", "contractaddress"],
+        history::erc721,
+        "ERC-721 transfers of an account, a token, or both."
+    ),
+    action!(
+        "account",
+        "token1155tx",
+        ["address", "contractaddress"],
+        history::erc1155,
+        "ERC-1155 transfers of an account, a token, or both."
+    ),
+    action!("contract", "getabi", ["address"], contract::abi, "ABI that is embedded in the code or was uploaded."),
     action!(
         "contract",
         "getsourcecode",
         ["address"],
         contract::source,
-        "The same, with everything that is not known left empty."
+        "ABI of a contract; fields that are not known are empty."
     ),
     action!(
         "contract",
         "getcontractcreation",
         ["contractaddresses"],
         contract::creation,
-        "Who made up to five contracts, with commas between, and in which transactions."
+        "Creators and creation transactions of up to 5 contracts, separated by commas."
     ),
     action!(
         "contract",
         "verifysourcecode",
         ["contractaddress"],
         contract::verify,
-        "That source code is not verified here, and the command with which whoever has the source can compare it with the code."
+        "An error: this explorer does not verify source code. The message names the command that compares source with deployed code."
     ),
-    action!("contract", "checkverifystatus", ["guid"], contract::check, "`Fail - Unable to verify`, whatever the guid."),
-    action!("transaction", "gettxreceiptstatus", ["txhash"], receipt_status, "1: succeeded, 0: reverted, empty: in no block."),
-    action!("transaction", "getstatus", ["txhash"], status, "Whether it was reverted."),
+    action!("contract", "checkverifystatus", ["guid"], contract::check, "Always `Fail - Unable to verify`."),
+    action!(
+        "transaction",
+        "gettxreceiptstatus",
+        ["txhash"],
+        receipt_status,
+        "1: succeeded, 0: reverted, empty: not in a block."
+    ),
+    action!("transaction", "getstatus", ["txhash"], status, "Execution status: reverted or not."),
     action!(
         "block",
         "getblocknobytime",
         ["timestamp", "closest"],
         block_by_time,
-        "The newest block up to a time in seconds (before, the usual), or the oldest from then on (after)."
+        "Newest block at or before a time in Unix seconds (before, the default), or oldest block at or after it (after)."
     ),
-    action!("stats", "tokensupply", ["contractaddress"], supply, "Made and not gone of a token, as its events add up."),
+    action!("stats", "tokensupply", ["contractaddress"], supply, "Total supply of a token, computed from its events."),
 ];
 
 /// Response in Etherscan's format.

@@ -211,7 +211,7 @@ mod tests {
         Thing {
             /// How many.
             how_many: u64 = 7,
-            /// Whose.
+            /// Owner.
             owner: Option<Checked>,
         }
     }

@@ -5,41 +5,41 @@ use crate::mesh;
 use alloy_primitives::B256;
 
 object! {
-    /// What the nodes say of their links that this explorer asks. All readers together ask them once in 5 seconds.
+    /// Connections reported by the nodes that this explorer queries. The nodes are queried at most once in 5 seconds.
     Mesh {
-        /// When they were asked, in Unix milliseconds.
+        /// When they were queried, in Unix milliseconds.
         asked_ms: u64 = 1_700_000_000_000u64,
-        /// The node that is followed, then the others as they were given.
+        /// The followed node, then the others in the configured order.
         nodes: Vec<MeshNode>,
     }
 }
 
 object! {
-    /// A node that is asked.
+    /// A queried node.
     MeshNode {
-        /// Whether it answered.
+        /// True if it responded.
         answers: bool,
-        /// Who it is, by the last of its answers.
+        /// Identity of the node, from its last response.
         own: Option<MeshPeer>,
-        /// Whom it has links with, at most 1,000.
+        /// Connected peers, at most 1,000.
         peers: Vec<MeshPeer>,
     }
 }
 
 object! {
-    /// A member of the network, as a node tells of it.
+    /// A member of the network, as reported by a node.
     MeshPeer {
-        /// Its network key as libp2p writes it.
+        /// Network key in libp2p's format.
         peer_id: String = "12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp",
-        /// ed25519: the identity of its connections.
+        /// ed25519 public key; the identity of its connections.
         network_key: B256,
-        /// Its position in the committee.
+        /// Position in the committee; null if it is not a validator.
         validator: Option<u64> = 2,
-        /// What its software calls itself: its own word.
+        /// Version reported by the peer itself; not verified.
         version: Option<String> = "corniche/0.1.0",
-        /// When the link came up, by the node's clock.
+        /// When the connection was established, in Unix milliseconds of the node's clock.
         connected_ms: Option<u64> = 1_700_000_000_000u64,
-        /// Microseconds of the last ping there and back.
+        /// Round-trip time of the last ping in microseconds.
         round_trip_us: Option<u64> = 420,
     }
 }

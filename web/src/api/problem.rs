@@ -9,13 +9,13 @@ use axum::{
 };
 
 object! {
-    /// What every question is answered that has no other answer, under `error`.
+    /// Body of error responses, under `error`.
     Problem {
-        /// `bad_request` (400), `not_found` (404), `method_not_allowed` (405), `too_many_requests` (429), `broken` (500: the explorer's own
-        /// fault), `halted` (503: the explorer and its node are of different chains) or `away` (503: only the node knows, and it does not
-        /// answer now).
+        /// `bad_request` (400), `not_found` (404), `method_not_allowed` (405), `too_many_requests` (429), `broken` (500: internal error of the
+        /// explorer), `halted` (503: the explorer and its node have different chains) or `away` (503: the data requires the node, which does not
+        /// respond).
         code: String = "bad_request",
-        /// What was wrong, for people.
+        /// Error message for people.
         message: String = "address: an address is 0x and 40 digits",
     }
 }

@@ -12,37 +12,37 @@ use alloy_primitives::Address;
 use sqlx::any::AnyRow;
 
 object! {
-    /// A token, known by its events. What they add up to is what its contract said, no more.
+    /// A token, known by its events. All numbers are computed from the contract's own events.
     Token {
-        /// Its contract.
+        /// Token contract.
         address: Checked,
-        /// 20, 721 or 1155.
+        /// Token standard: 20, 721 or 1155.
         standard: u64 = 20,
-        /// What it calls itself, which anybody may choose.
+        /// Name of the token, from its contract; not verified.
         name: String,
-        /// The same, in short.
+        /// Symbol of the token, from its contract; not verified.
         symbol: String = "GLD",
-        /// Decimals of its amounts.
+        /// Decimals of the token's amounts.
         decimals: u64 = 18,
-        /// Made and not gone, in the smallest unit; of all ids together.
+        /// Total supply in the smallest unit, over all ids: minted minus burned.
         supply: Amount,
-        /// Accounts that hold any.
+        /// Number of accounts with a balance.
         holders: u64 = 12,
-        /// How often any moved.
+        /// Number of transfers.
         transfers: u64 = 340,
-        /// The block of its first transfer.
+        /// Block of its first transfer.
         first_block: u64 = 7,
-        /// False: its events moved what nobody had.
+        /// False if its events transferred more than the sender had.
         consistent: bool,
     }
 }
 
 object! {
-    /// Who holds a token.
+    /// A token holder.
     Holder {
-        /// Who.
+        /// Address of the holder.
         address: Checked,
-        /// Of all ids together, in the smallest unit.
+        /// Balance in the smallest unit, over all ids.
         amount: Amount,
     }
 }

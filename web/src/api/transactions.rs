@@ -24,75 +24,75 @@ const FIRST: i64 = 50;
 object! {
     /// An executed transaction.
     Transaction {
-        /// What it is named by.
+        /// Hash of the transaction.
         hash: B256,
-        /// Its block's number.
+        /// Number of its block.
         block: u64,
-        /// Its position within the block, from 0.
+        /// Position in the block, from 0.
         position: u64 = 0,
-        /// When its order was agreed on, in Unix milliseconds.
+        /// Agreed time of its order, in Unix milliseconds.
         time_ms: u64 = 1_700_000_000_000u64,
-        /// `executed`, or `certified` once a quorum signed its block or a later one.
+        /// `executed`; `certified` once a quorum signed its block or a later one.
         status: String = "certified",
-        /// False: it was undone but for its fee.
+        /// False if it was reverted; its fee was paid nevertheless.
         succeeded: bool,
-        /// Who signed it.
+        /// Sender.
         from: Checked,
-        /// Who was sent it; null for a creation.
+        /// Recipient; null for a contract creation.
         to: Option<Checked>,
-        /// The contract that it made.
+        /// Created contract; null if there is none.
         created: Option<Checked> = null,
-        /// 0, 1 or 2, as Ethereum numbers them.
+        /// Transaction type: 0, 1 or 2, as in Ethereum.
         kind: u64 = 2,
-        /// How many the sender had sent before.
+        /// Nonce: number of earlier transactions of the sender.
         nonce: u64 = 3,
-        /// Wei that came with it.
+        /// Wei sent with the transaction.
         value: Amount,
-        /// The first four bytes of its input.
+        /// First four bytes of its input.
         selector: Option<Bytes>,
-        /// What the called method is named by somebody's interface, `transfer` without input.
+        /// Name of the called method, from a known ABI; `transfer` if the input is empty.
         method: Option<String> = "transfer",
-        /// The most gas it might use.
+        /// Gas limit.
         gas_limit: u64 = 90_000,
-        /// What it used.
+        /// Gas used.
         gas_used: u64 = 51_234,
-        /// Wei per gas that were paid.
+        /// Gas price paid, in wei per gas.
         gas_price: Amount = "1000000007",
-        /// Wei that were paid for gas.
+        /// Total fee in wei.
         fee: Amount = "51234000358638",
-        /// Wei per gas at most, of kind 2.
+        /// Maximum fee in wei per gas; only for type 2.
         max_fee: Option<Amount> = "2000000000",
-        /// Of that for the batch's author, of kind 2.
+        /// Maximum tip for the batch's author in wei per gas, part of the maximum fee; only for type 2.
         max_tip: Option<Amount> = "7",
-        /// The validator, by position in the committee, whose batch carried it.
+        /// Validator whose batch contained it, by position in the committee.
         author: Option<u64> = 2,
-        /// How many logs it wrote.
+        /// Number of logs.
         logs: u64 = 1,
     }
 }
 
 object! {
-    /// A transaction wherever it stands.
+    /// A transaction with any status.
     TransactionInFull {
-        /// What it is named by.
+        /// Hash of the transaction.
         hash: B256,
         /// `pending`, `ordered`, `executed`, `certified`, `dropped` or `replaced`.
         status: String = "certified",
-        /// Why it was dropped, or the hash of the one that replaced it.
+        /// Reason why it was dropped, or the hash of the transaction that replaced it.
         reason: Option<String> = null,
-        /// What became of it, once this explorer has its block.
+        /// Executed transaction; null until this explorer has its block.
         transaction: Option<Transaction>,
-        /// What the contract was given.
+        /// Input of the transaction.
         input: Option<Bytes>,
-        /// The call in words, where the contract's interface is known.
+        /// Decoded call; null if the contract's ABI is not known.
         call: Option<Decoded>,
-        /// The first 50 logs.
+        /// First 50 logs.
         logs: Vec<Log>,
-        /// The first 50 movements of tokens.
+        /// First 50 token transfers.
         transfers: Vec<Transfer>,
-        /// The first 50 calls inside it.
+        /// First 50 inner calls.
         calls: Vec<Call>,
-        /// Whether these three are all there is; otherwise their own addresses have the rest.
+        /// True if these three lists are complete; otherwise their own endpoints return the rest.
         complete: bool,
     }
 }

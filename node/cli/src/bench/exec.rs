@@ -14,29 +14,29 @@ use anyhow::{Context, ensure};
 use corniche_vm::THREAD_STACK_BYTES;
 use std::{path::PathBuf, thread, time::Instant};
 
-/// Execute blocks of WebAssembly contracts, serially and in parallel, and compare
+/// Execute blocks of WebAssembly contracts serially and in parallel, and compare results and times
 ///
-/// Each block is executed in every way on the same state, serial and parallel in turns, and whatever comes of it (receipts, gas, logs,
-/// changes, roots) has to be equal: otherwise the exit code is 9. Transactions are signed and their signatures checked before the
-/// clock starts. Medians are over all pairs of a serial run and the parallel run beside it. The contracts are those of `make contracts`.
+/// Each block is executed in every mode on the same state, alternating between serial and parallel. If the results (receipts, gas, logs,
+/// changes, roots) differ, the exit code is 9. Transactions are signed and their signatures checked before the measurement. Medians are
+/// over all pairs of a serial run and the adjacent parallel run. `make contracts` builds the contracts.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Workload to run, by name; may be repeated; all when absent
+    /// Name of a workload to run; may be repeated; default: all
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(WORKLOADS.iter().map(|workload| workload.name)))]
     workload: Vec<String>,
-    /// Numbers of threads to execute on in parallel. Above this machine's cores only results and re-executions mean anything
+    /// Numbers of threads for parallel execution. Above the number of cores, only results and re-executions are meaningful, not times
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
-    /// Transactions in a block
+    /// Number of transactions per block
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     block: usize,
-    /// Blocks measured, after one that is not
+    /// Number of measured blocks, after one warm-up block
     #[arg(long, value_name = "N", default_value_t = 5)]
     blocks: usize,
-    /// How often each block is executed in each way
+    /// Number of executions of each block in each mode
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
-    /// Seed of everything that is drawn by chance
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -44,10 +44,10 @@ pub struct Args {
     /// Folder of the built contracts
     #[arg(long, value_name = "DIRECTORY", env = "CONTRACTS_WASM_DIR")]
     wasm_dir: Option<PathBuf>,
-    /// Measure calls of the workloads' contracts alone, without transactions and without a state, beside the same modules on bare wasmtime
+    /// Measure only contract calls, without transactions and state, in comparison with the same modules on bare wasmtime
     ///
-    /// One call of each workload, drawn by the seed, is made again and again, each time on the same few words of storage, by all subjects
-    /// in turns. Microseconds of thread CPU time.
+    /// One call of each workload, selected by the seed, is repeated on the same few storage slots. All subjects take turns. Times are
+    /// microseconds of thread CPU time.
     #[arg(long, conflicts_with_all = ["threads", "block", "blocks", "repeats"])]
     vm_only: bool,
     #[command(flatten)]

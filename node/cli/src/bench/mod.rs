@@ -12,7 +12,7 @@ mod workloads;
 
 use clap::Subcommand;
 
-/// Measure the parts of a node on this machine
+/// Benchmark parts of a node on this machine
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]

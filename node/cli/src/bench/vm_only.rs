@@ -25,16 +25,16 @@ use std::{
     thread,
 };
 
-/// How much is measured, and of whom.
+/// Number of measurements, and subjects.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Calls {
-    /// With --vm-only: rounds, in each of which every subject has its turn
+    /// With --vm-only: number of rounds; each subject has one turn per round
     #[arg(long, value_name = "N", default_value_t = 15, requires = "vm_only")]
     rounds: u32,
-    /// With --vm-only: calls a turn
+    /// With --vm-only: number of calls per turn
     #[arg(long, value_name = "N", default_value_t = 500, requires = "vm_only")]
     calls: u32,
-    /// With --vm-only: this subject alone, for whoever counts from outside what its calls do
+    /// With --vm-only: only subject to run, for measurement with external profilers
     #[arg(long, value_name = "NAME", requires = "vm_only")]
     subject: Option<String>,
 }

@@ -19,10 +19,10 @@ pub struct Build {
     /// Folder of the contract
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
-    /// Where to put the module; target/corniche/NAME.wasm when absent
+    /// Output file; default: target/corniche/NAME.wasm
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Leave wasm-opt out, also where there is one
+    /// Do not run wasm-opt, even if it is installed
     #[arg(long)]
     no_wasm_opt: bool,
     /// Print JSON

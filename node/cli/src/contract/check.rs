@@ -11,7 +11,7 @@ use std::{fs, path::PathBuf};
 
 #[derive(clap::Args, Debug)]
 pub struct Check {
-    /// Module, or the folder of a contract, which is built as by `corniche contract build`
+    /// Module file, or folder of a contract, which is built as by `corniche contract build`
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
     /// Print JSON

@@ -21,25 +21,25 @@ const DEPLOYER: Address = alloy_primitives::address!("cEcba2F1DC234f70Dd89F20410
 
 #[derive(clap::Args, Debug)]
 pub struct Deploy {
-    /// Module, or the folder of a contract, which is built as by `corniche contract build`
+    /// Module file, or folder of a contract, which is built as by `corniche contract build`
     #[arg(value_name = "PATH")]
     path: PathBuf,
     /// Constructor arguments
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
-    /// The constructor's signature, for instance 'constructor(string,uint256)', when the module carries no ABI
+    /// Constructor signature, for instance 'constructor(string,uint256)', for a module without an ABI
     #[arg(long, value_name = "SIGNATURE")]
     constructor: Option<String>,
     /// Deploy without running the constructor that the ABI declares
     #[arg(long, conflicts_with_all = ["constructor", "arguments"])]
     no_constructor: bool,
-    /// Have the address follow from code, arguments and this number or 32 bytes (CREATE2): the same on every chain
+    /// Salt, a number or 32 bytes, for an address that depends only on it, the code and the arguments (CREATE2): equal on every chain
     #[arg(long, value_name = "SALT", value_parser = salt)]
     salt: Option<B256>,
-    /// Send the code as it is, which costs more than compressed
+    /// Send the code uncompressed, which costs more gas
     #[arg(long, conflicts_with = "salt")]
     raw: bool,
-    /// Explorer to name the contract's page of
+    /// URL of an explorer, to print the link to the contract's page
     #[arg(long, value_name = "URL", env = "CORNICHE_EXPLORER")]
     explorer: Option<String>,
     #[command(flatten)]
@@ -50,16 +50,16 @@ pub struct Deploy {
 
 #[derive(clap::Args, Debug)]
 pub struct Pack {
-    /// Module, or the folder of a contract, which is built as by `corniche contract build`
+    /// Module file, or folder of a contract, which is built as by `corniche contract build`
     #[arg(value_name = "PATH")]
     path: PathBuf,
     /// Constructor arguments
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
-    /// The constructor's signature, for instance 'constructor(string,uint256)', when the module carries no ABI
+    /// Constructor signature, for instance 'constructor(string,uint256)', for a module without an ABI
     #[arg(long, value_name = "SIGNATURE")]
     constructor: Option<String>,
-    /// The contract's ABI as JSON, when the module carries none
+    /// File with the ABI as JSON, for a module without an ABI
     #[arg(long, value_name = "FILE")]
     abi: Option<PathBuf>,
 }

@@ -43,16 +43,16 @@ pub struct Args {
     /// Folder of the contract
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
-    /// Compare with an old version, a layout.json or the folder of its source, and fail where the new one would not find what that stored
+    /// Old version to compare with: a layout.json, or the folder of its source. Fail if the new version cannot read the old version's data
     #[arg(long, value_name = "FILE|FOLDER")]
     against: Option<PathBuf>,
-    /// Keep the layout in layout.json beside Cargo.toml; together with --against only if nothing clashes
+    /// Write the layout to layout.json beside Cargo.toml; with --against only if the versions are compatible
     #[arg(long)]
     write: bool,
-    /// The struct that is the contract's storage, where that is neither the one with #[entrypoint] nor the only one that is TopLevelStorage
+    /// Name of the storage struct; default: the one with #[entrypoint], or the only one that implements TopLevelStorage
     #[arg(long, value_name = "NAME")]
     root: Option<String>,
-    /// Print JSON: the layout as Solidity's compiler tells one, or what --against found
+    /// Print JSON: the layout in the format of Solidity's compiler, or the result of --against
     #[arg(long)]
     json: bool,
 }

@@ -18,16 +18,16 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub struct Logs {
     #[arg(value_name = "ADDRESS")]
     address: Address,
-    /// Only this event: its name in the contract's ABI, or its signature like 'Transfer(address indexed,address indexed,uint256)'
+    /// Event to print, default all: a name in the contract's ABI, or a signature like 'Transfer(address indexed,address indexed,uint256)'
     #[arg(value_name = "EVENT")]
     event: Option<String>,
     /// First block
     #[arg(long, value_name = "BLOCK", default_value_t = 0)]
     from: u64,
-    /// Last block; the newest when absent
+    /// Last block; default: the newest
     #[arg(long, value_name = "BLOCK")]
     to: Option<u64>,
-    /// Go on with what comes, until interrupted or at --to
+    /// Continue with new events, until interrupted or until --to
     #[arg(long)]
     follow: bool,
     #[command(flatten)]

@@ -16,22 +16,22 @@ use std::{
 
 #[derive(clap::Args, Debug)]
 pub struct New {
-    /// Folder to make; its last part is the contract's name
+    /// Folder to create; its last component is the contract's name
     #[arg(value_name = "NAME")]
     path: PathBuf,
-    /// What to begin with
+    /// Template of the contract
     #[arg(long, value_enum, default_value = "counter")]
     template: Template,
-    /// Also test the built module, on the virtual machine that nodes run: a checkout of Corniche, or the git address of one. Building that takes some minutes once
+    /// Corniche checkout or git URL, to add tests of the built module on the nodes' virtual machine. The first build takes a few minutes
     #[arg(long, value_name = "FOLDER|URL")]
     harness: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Template {
-    /// A number that anyone can raise: storage, an event, an error
+    /// A counter that anyone can increase: storage, an event, an error
     Counter,
-    /// An ERC-20 token: a constructor, mappings, the errors that wallets name
+    /// An ERC-20 token: a constructor, mappings, errors that wallets decode
     Token,
 }
 

@@ -13,18 +13,18 @@ use corniche_types::{Address, U256};
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 
-/// Who pays, and how much at most.
+/// Signer and limits of a transaction.
 #[derive(clap::Args, Debug)]
 pub struct Paying {
     #[command(flatten)]
     signer: Signer,
-    /// Amount to send along: wei, or with a unit like 1.5ether or 20gwei
+    /// Amount to send with the transaction: in wei, or with a unit, for instance 1.5ether or 20gwei
     #[arg(long, value_name = "AMOUNT", default_value = "0", value_parser = amount)]
     pub value: U256,
-    /// Most gas to use; estimated when absent
+    /// Gas limit; default: an estimate
     #[arg(long, value_name = "GAS")]
     gas: Option<u64>,
-    /// Nonce; the account's next one when absent
+    /// Nonce; default: the account's next one
     #[arg(long, value_name = "N")]
     nonce: Option<u64>,
     /// Seconds to wait for the receipt
@@ -32,18 +32,18 @@ pub struct Paying {
     timeout: u64,
 }
 
-/// Who signs. Without any of these it is the key in the environment variable CORNICHE_KEY. There is no option for the key itself: other users of
-/// a machine see the command lines of all, and shells keep them.
+/// Signer. Default: the key in the environment variable CORNICHE_KEY. There is no option for the key itself, because other users of the
+/// machine can see command lines, and shells store them.
 #[derive(clap::Args, Debug)]
 #[group(multiple = false)]
 struct SignerKind {
-    /// Sign with the key of a keystore: a file of geth's or cast's format, or a name of `corniche account list`
+    /// Keystore of the signer: a file in the format of geth and cast, or a name of `corniche account list`
     #[arg(long, value_name = "FILE", env = "CORNICHE_KEYSTORE")]
     keystore: Option<PathBuf>,
-    /// File that holds the private key as hexadecimal, mode 0600, for instance keys/fee.key; CORNICHE_KEY is the key itself
+    /// File with the private key as hexadecimal, mode 0600, for instance keys/fee.key. CORNICHE_KEY contains the key itself
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Sign with one of the ten accounts of `corniche dev`, by number; their keys are public, so other chains are refused
+    /// Number of one of the ten accounts of `corniche dev`, default 0. Their keys are public, so other chains are rejected
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
     dev_account: Option<usize>,
 }
@@ -52,7 +52,7 @@ struct SignerKind {
 struct Signer {
     #[command(flatten)]
     kind: SignerKind,
-    /// File with the keystore's password; without it CORNICHE_PASSWORD, or a question
+    /// File with the keystore's password; default: CORNICHE_PASSWORD, or a prompt
     #[arg(long, value_name = "FILE", requires = "keystore")]
     password_file: Option<PathBuf>,
 }

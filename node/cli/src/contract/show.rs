@@ -12,18 +12,18 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 #[derive(clap::Args, Debug)]
 pub struct Show {
-    /// A module, a file of JSON, an address on the chain of --rpc, or the folder of a contract, whose source is asked
+    /// Module file, JSON file, address on the chain of --rpc, or folder of a contract, whose source is read
     #[arg(value_name = "FILE|ADDRESS|FOLDER", default_value = ".")]
     of: String,
     #[command(flatten)]
     form: Form,
-    /// What to call it in Solidity and TypeScript; the file's name when absent
+    /// Name in Solidity and TypeScript; default: the file's name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Write what a folder's source says to abi.json in it
+    /// Write the ABI of a folder's source to abi.json in the folder
     #[arg(long, conflicts_with_all = ["solidity", "typescript"])]
     write: bool,
-    /// Fail when abi.json in a folder is not what its source says
+    /// Fail if abi.json in a folder differs from the ABI of its source
     #[arg(long, conflicts_with = "write")]
     check: bool,
     #[command(flatten)]
@@ -33,13 +33,13 @@ pub struct Show {
 #[derive(clap::Args, Debug)]
 #[group(multiple = false)]
 struct Form {
-    /// As JSON, an item a line; so it is without any of these
+    /// Print JSON, one item per line (default)
     #[arg(long)]
     json: bool,
-    /// As an interface of Solidity
+    /// Print a Solidity interface
     #[arg(long)]
     solidity: bool,
-    /// As a constant of TypeScript that viem and abitype take types from
+    /// Print a TypeScript constant from which viem and abitype infer types
     #[arg(long)]
     typescript: bool,
 }

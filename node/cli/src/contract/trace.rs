@@ -21,18 +21,18 @@ const AT_ONCE: usize = 16;
 pub struct Trace {
     #[arg(value_name = "HASH")]
     hash: B256,
-    /// What to call an account in the tree, for instance 0xf39F…=alice; any number of times
+    /// Name of an account in the tree, for instance 0xf39F…=alice; may be repeated
     #[arg(long, value_name = "ADDRESS=NAME", value_parser = label)]
     label: Vec<(Address, String)>,
-    /// The ABI of a contract that carries none, for instance 0x5FbD…=token.json; any number of times
+    /// ABI of a contract without an embedded one, for instance 0x5FbD…=token.json; may be repeated
     #[arg(long, value_name = "ADDRESS=FILE", value_parser = interface)]
     abi: Vec<(Address, PathBuf)>,
-    /// A contract's module with names and debug information, for the functions and lines where it failed; any number of times
+    /// Module of a contract with debug information, to show the functions and lines of a failure; may be repeated
     #[arg(long, value_name = "ADDRESS=FILE.wasm", value_parser = interface)]
     symbols: Vec<(Address, PathBuf)>,
     #[command(flatten)]
     rpc: Rpc,
-    /// Print what the node answers: the calls, undecoded
+    /// Print the node's response as JSON, not decoded
     #[arg(long)]
     json: bool,
 }

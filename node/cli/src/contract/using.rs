@@ -17,12 +17,12 @@ use std::path::PathBuf;
 pub struct Call {
     #[arg(value_name = "ADDRESS")]
     to: Address,
-    /// A function's name, as the contract's ABI has it, or 'name(types)(returned types)'
+    /// Function: a name in the contract's ABI, or 'name(types)(returned types)'
     #[arg(value_name = "FUNCTION")]
     function: String,
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
-    /// Account that the contract sees as its caller
+    /// Address of the caller
     #[arg(long, value_name = "ADDRESS")]
     from: Option<Address>,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct Call {
 pub struct Send {
     #[arg(value_name = "ADDRESS")]
     to: Address,
-    /// A function's name, as the contract's ABI has it, or 'name(types)'; without it the transaction only moves --value
+    /// Function: a name in the contract's ABI, or 'name(types)'. Without it, the transaction only transfers --value
     #[arg(value_name = "FUNCTION")]
     function: Option<String>,
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
@@ -46,12 +46,12 @@ pub struct Send {
 
 #[derive(clap::Args, Debug)]
 pub struct Encode {
-    /// A function as 'name(types)', or its name in the ABI of --abi
+    /// Function: 'name(types)', or a name in the ABI of --abi
     #[arg(value_name = "FUNCTION")]
     function: String,
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     arguments: Vec<String>,
-    /// An ABI as JSON
+    /// File with an ABI as JSON
     #[arg(long, value_name = "FILE")]
     abi: Option<PathBuf>,
 }

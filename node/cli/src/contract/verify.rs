@@ -32,7 +32,7 @@ const OTHER_CUSTOM: &str =
 pub struct Verify {
     #[arg(value_name = "ADDRESS")]
     address: Address,
-    /// Module, or the folder of a contract, which is built as by `corniche contract build`
+    /// Module file, or folder of a contract, which is built as by `corniche contract build`
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
     #[command(flatten)]

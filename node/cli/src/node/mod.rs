@@ -46,16 +46,16 @@ pub struct Args {
     /// Configuration file; see docs/join-as-a-validator.md
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Data directory; created when it does not exist
+    /// Data directory; created if it does not exist
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Build state and indices again from the log
+    /// Rebuild state and indices from the log
     #[arg(long)]
     rebuild: bool,
-    /// Namespaces of RPC methods to serve, with commas between them, or "all"; without it those of the configuration
+    /// RPC namespaces to serve, separated by commas, or "all"; default: those of the configuration
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
-    /// Blocks whose states are kept on disk, or "archive" for all; without it what the configuration says
+    /// Number of blocks whose states are kept on disk, or "archive" for all; default: the configuration's value
     #[arg(long, value_name = "BLOCKS")]
     history: Option<History>,
 }
@@ -85,40 +85,40 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// Run a chain of one validator for development
+/// Run a development chain with one validator
 ///
-/// The accounts stay the same from start to start; the chain, and with it its id, is a new one each time unless --data keeps it. It
-/// takes what tools for tests ask of such a node: time, blocks, snapshots, accounts as they should be (docs/develop.md).
+/// The accounts are the same at each start. The chain and its id are new at each start, unless --data keeps them. The node serves the
+/// methods of test tools for time, mining, snapshots and account state (docs/develop.md).
 #[derive(clap::Args, Debug)]
 pub struct DevArgs {
-    /// RPC port on 127.0.0.1; 0 takes a free one
+    /// RPC port on 127.0.0.1; 0 selects a free one
     #[arg(long, default_value_t = 8545)]
     port: u16,
-    /// Chain id; without it one that follows from the genesis, so that wallets tell one chain from the next
+    /// Chain id; default: derived from the genesis, so that wallets can distinguish chains
     #[arg(long, value_name = "NUMBER")]
     chain_id: Option<u64>,
-    /// Keep the chain in this directory; without it the chain is gone when the node stops
+    /// Directory in which the chain is kept; without it, the chain is deleted when the node stops
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Ordering engine of a new chain; mahi-mahi when absent
+    /// Ordering engine of a new chain; default: mahi-mahi
     #[arg(long, value_name = "NAME", value_parser = engines::words())]
     engine: Option<String>,
-    /// Namespaces of RPC methods to serve, with commas between them; without it all
+    /// RPC namespaces to serve, separated by commas; default: all
     #[arg(long, value_name = "LIST")]
     namespaces: Option<Namespaces>,
-    /// What the node calls itself (`web3_clientVersion`): some tools for tests ask for a name they know
+    /// Value of `web3_clientVersion`, for test tools that expect a specific name
     #[arg(long, value_name = "TEXT")]
     client_version: Option<String>,
-    /// Port of the explorer on 127.0.0.1; 0 takes a free one. Without it 4000, or a free one where that is taken
+    /// Port of the explorer on 127.0.0.1; 0 selects a free one. Default: 4000, or a free one if that is in use
     #[arg(long, value_name = "PORT")]
     explorer_port: Option<u16>,
-    /// Rounds of the DAG that the explorer keeps; 0: it does not ask for any
+    /// Number of DAG rounds that the explorer keeps; 0 disables DAG requests
     #[arg(long, value_name = "ROUNDS", default_value_t = Keep::default().dag_rounds)]
     dag_rounds: u64,
-    /// No explorer
+    /// Do not start an explorer
     #[arg(long, conflicts_with_all = ["explorer_port", "dag_rounds"])]
     no_explorer: bool,
-    /// First line as JSON
+    /// Print the first line as JSON
     #[arg(long)]
     json: bool,
 }

@@ -49,32 +49,32 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "all-conflict", about: "every transaction reads and writes one slot", set_up: conflict::one_slot },
 ];
 
-/// How large the tables are.
+/// Sizes of the tables.
 #[derive(clap::Args, Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sizes {
-    /// Accounts that send and receive
+    /// Number of accounts that send and receive
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub accounts: usize,
-    /// Smallbank: customers
+    /// Smallbank: number of customers
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub smallbank_customers: u64,
-    /// Smallbank: customers that get 90 % of the accesses
+    /// Smallbank: number of customers that get 90 % of the accesses
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub smallbank_hot: u64,
-    /// Retwis: users from the start
+    /// Retwis: initial number of users
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub retwis_users: u64,
-    /// TPC-C: warehouses, of ten districts each
+    /// TPC-C: number of warehouses, of ten districts each
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub tpcc_warehouses: u64,
-    /// TPC-C: items, each in stock in every warehouse; the benchmark's own number is 100,000
+    /// TPC-C: number of items, each in stock in every warehouse; 100,000 in the standard
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub tpcc_items: u64,
-    /// TPC-C: customers of a district; the benchmark's own number is 3,000
+    /// TPC-C: number of customers per district; 3,000 in the standard
     #[arg(long, value_name = "N", default_value_t = 300)]
     pub tpcc_customers: u64,
-    /// YCSB-T: keys; Basil's evaluation has 10,000,000
+    /// YCSB-T: number of keys; 10,000,000 in Basil's evaluation
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub ycsb_keys: u64,
 }
