@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// What becomes of a message handed to the network.
+/// Result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// On its way; lost if the link ends first.
@@ -42,7 +42,7 @@ const BATCH_BYTES: usize = 64 * 1024;
 /// Read from a stream at once, for many small messages.
 const READ_BYTES: usize = 32 * 1024;
 
-/// What a message costs of queues and inboxes besides its bytes, so that empty ones are bounded as well.
+/// Cost of a message in queues and inboxes besides its bytes, so that empty messages are bounded too.
 const MESSAGE_OVERHEAD: usize = 128;
 
 /// Largest inbox: shares are counted in 32 bits.
@@ -311,7 +311,7 @@ pub(crate) struct Throttle {
     nanos_per_kib: u64,
 }
 
-/// What a quiet peer may spend at once.
+/// Largest burst of a peer.
 const BURST: Duration = Duration::from_secs(1);
 
 impl Throttle {

@@ -1,6 +1,6 @@
 //! Cost of old states: `cargo run -p corniche-store --example history_cost`.
 //!
-//! The same blocks go, in turns, into stores that keep no old states, some, and all. CPU time is that of the
+//! Equal blocks go, in turns, into stores that keep no old states, some, and all. CPU time is that of the
 //! whole process while the checkpoint moves over 64 blocks, so only lines of the same backend are comparable.
 //! Bytes are the size of `state/` at the end. Reads use random accounts at random heights.
 #![allow(clippy::print_stdout)] // The figures are the result.

@@ -50,7 +50,7 @@ async fn a_validator_that_sends_too_fast_is_slowed_down_and_loses_nothing() {
     slowed_down_without_loss(2).await;
 }
 
-/// What is not read costs nothing, and what the node does with other validators goes on.
+/// A flood that is not read costs nothing, and exchange with other validators continues.
 #[tokio::test]
 async fn a_flood_of_a_validator_stays_in_its_stream() {
     const FLOOD: usize = 5_000;
