@@ -81,7 +81,8 @@ fn findings_are_openings_and_paraphrases() {
     ] {
         assert_eq!(is_finding(text, is_first), expected, "{text}");
     }
-    let rust = ["//! Of a", "//! What b", "let x = 1; // Who", "/// Whom"].join("\n");
+    let mark = "/".repeat(2);
+    let rust = format!("//! Of a\n//! What b\nlet x = 1; {mark} Who\n/// Whom\n");
     let firsts: Vec<_> = prose("a.rs", &rust).into_iter().filter(|(_, _, is_first)| *is_first).map(|(line, ..)| line).collect();
     assert_eq!(firsts, [1, 3, 4]);
     assert_eq!(prose("a.md", "# What\n```\nWho\n```\n- Of\n").len(), 2, "code blocks are no prose");

@@ -164,7 +164,7 @@ fn backlog(choice: &Choice, backlog: Backlog) {
         "\nbacklog: {title}, for k proposals of each of 10 validators, 1 KiB batches, 100 rounds or slots kept, modelled crypto"
     );
     println!(
-        "| engine | k | us/proposal while it stands (the last 10 of k) | ratio | resolving it, ms | commits | us/batch delivered | longest step, ms |"
+        "| engine | k | us/proposal during the backlog (the last 10 of k) | ratio | recovery, ms | commits | us/batch delivered | longest step, ms |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for name in ["mahi-mahi", "autobahn"] {

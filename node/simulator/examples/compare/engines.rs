@@ -41,7 +41,7 @@ const CASES: [Case; 7] = [
     Case { name: "one crashed", harm: |it| crash(it, &CRASHED[..1]), without: &CRASHED, window: ALL },
     Case { name: "f = 3 crashed", harm: |it| crash(it, &CRASHED), without: &CRASHED, window: ALL },
     Case {
-        name: "asynchronous: whoever leads is held back for 2 s",
+        name: "asynchronous: every leader is delayed by 2 s",
         harm: |it| adversary(it, Adversary::Leaders),
         without: &[],
         window: ALL,
