@@ -16,7 +16,7 @@ fn the_document_is_what_the_table_says() {
 }
 
 #[test]
-fn the_page_says_all_of_it_in_less_than_a_hundred_kilobytes() {
+fn the_page_contains_everything_in_less_than_110_kilobytes() {
     let answer = EXPLORER.get_as("/api", "text/html,*/*;q=0.8");
     assert_eq!((answer.status, answer.header("content-type")), (200, "text/html; charset=utf-8"));
     for endpoint in ENDPOINTS {
@@ -33,5 +33,5 @@ fn the_page_says_all_of_it_in_less_than_a_hundred_kilobytes() {
     for action in ACTIONS {
         assert!(answer.text.contains(action.name), "{}", action.name);
     }
-    assert!(answer.text.len() < 100_000, "{} bytes", answer.text.len());
+    assert!(answer.text.len() < 110_000, "{} bytes", answer.text.len());
 }

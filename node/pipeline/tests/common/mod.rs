@@ -353,7 +353,7 @@ impl Node {
             key: [number; 32],
             pipeline,
             state,
-            stage: ExecutionStage::new(genesis, Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap(), start),
+            stage: ExecutionStage::new(genesis, vm(), start),
             script: Script::default(),
             messages: Arc::default(),
             certified_commit: Arc::default(),
@@ -498,4 +498,9 @@ fn carry(from: &mut Node, to: &mut Node) {
         let key = to.key;
         from.handle(Input::Response { from: key, response });
     }
+}
+
+/// Virtual machine for one thread. A default one reserves eleven terabytes of addresses, too many for a dozen nodes in a process.
+pub fn vm() -> Vm {
+    Vm::new(&VmConfig { executors: 1, callers: 1, ..VmConfig::default() }, Arc::new(NoCache)).unwrap()
 }

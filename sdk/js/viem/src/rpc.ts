@@ -2,7 +2,7 @@
 /* eslint-disable */
 
 /**
- * An account: 20 bytes.
+ * Address of an account: 20 bytes.
  */
 export type Address = `0x${string}`;
 /**
@@ -10,7 +10,7 @@ export type Address = `0x${string}`;
  */
 export type Bytes32 = `0x${string}`;
 /**
- * What a transaction declares beforehand that it will touch (EIP-2930).
+ * Accounts and storage slots that a transaction declares in advance (EIP-2930).
  */
 export type AccessList = {
   address: Address;
@@ -21,15 +21,15 @@ export type AccessList = {
  */
 export type Bytes = `0x${string}`;
 /**
- * Siblings along the path of a key, from the root down, 32 bytes each, and last what the path ends at: 00, nothing; 01 and the value; 02, another key and its value's hash.
+ * Sibling hashes of 32 bytes along the path of a key, from the root down. The last item is the end of the path: 00 for nothing; 01 and the value; 02, another key and its value's hash.
  */
 export type TreePath = Bytes[];
 /**
- * A number in hexadecimal digits, without leading zeros.
+ * A hexadecimal number without leading zeros.
  */
 export type Quantity = `0x${string}`;
 /**
- * Where in a contract's storage: up to 32 bytes.
+ * Key of a storage slot: up to 32 bytes.
  */
 export type Slot = `0x${string}`;
 /**
@@ -37,7 +37,7 @@ export type Slot = `0x${string}`;
  */
 export type Hash = `0x${string}`;
 /**
- * A number in decimal digits, without quotes.
+ * A JSON number.
  */
 export type PlainNumber = number;
 export type Block = Header & {
@@ -45,7 +45,7 @@ export type Block = Header & {
   uncles: Hash[];
 };
 /**
- * A block by its name, number or hash, also as EIP-1898 writes it. Without it: `latest`.
+ * A block by tag, number or hash, also in EIP-1898's format. Default: `latest`.
  */
 export type BlockId =
   | BlockName
@@ -58,13 +58,13 @@ export type BlockId =
       blockNumber: BlockName;
     };
 /**
- * A block by its number or by what it is: `latest` is the newest executed one, `safe` and `finalized` the newest certified one.
+ * A block by number or tag: `latest` is the newest executed block, `safe` and `finalized` the newest certified one.
  */
 export type BlockName = Quantity | ('earliest' | 'finalized' | 'safe' | 'latest' | 'pending');
 export type Boolean = boolean;
 export type Text = string;
 /**
- * A small number, in hexadecimal digits or as it is.
+ * A small number: hexadecimal string or JSON number.
  */
 export type Count = Quantity | number;
 export type FirstRound = Quantity | 'latest';
@@ -80,7 +80,7 @@ export type SimulatedBlock = Block & {
     logs: Log[];
     returnData: Bytes;
     /**
-     * A number in hexadecimal digits, without leading zeros.
+     * A hexadecimal number without leading zeros.
      */
     status: `0x${string}`;
   }[];
@@ -190,11 +190,11 @@ export interface Types {
 export interface AccessListResult {
   accessList: AccessList;
   /**
-   * Why that call fails, if it does.
+   * Reason why the call fails; absent if it succeeds.
    */
   error?: string;
   /**
-   * By a call with this list.
+   * Gas used by the call with this list.
    */
   gasUsed: `0x${string}`;
 }
@@ -224,18 +224,18 @@ export interface AnvilNodeInfo {
   currentBlockTimestamp: PlainNumber;
   environment: {
     /**
-     * A number in hexadecimal digits, without leading zeros.
+     * A hexadecimal number without leading zeros.
      */
     baseFee: `0x${string}`;
     chainId: PlainNumber;
     gasLimit: Quantity;
     /**
-     * A number in hexadecimal digits, without leading zeros.
+     * A hexadecimal number without leading zeros.
      */
     gasPrice: `0x${string}`;
   };
   /**
-   * No chain is forked.
+   * All null: forking is not supported.
    */
   forkConfig: {
     forkBlockNumber: null;
@@ -243,11 +243,11 @@ export interface AnvilNodeInfo {
     forkUrl: null;
   };
   /**
-   * The newest of Ethereum's forks whose transactions are taken, all types of them.
+   * Newest Ethereum fork of which all transaction types are accepted.
    */
   hardFork: 'shanghai';
   /**
-   * Who pays more comes first.
+   * Transactions with higher fees come first.
    */
   transactionOrder: 'fees';
 }
@@ -263,7 +263,7 @@ export interface Header {
   hash: Hash;
   logsBloom: `0x${string}`;
   /**
-   * An account: 20 bytes.
+   * Address of an account: 20 bytes.
    */
   miner: `0x${string}`;
   /**
@@ -281,7 +281,7 @@ export interface Header {
    */
   stateRoot: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   timestamp: `0x${string}`;
   totalDifficulty?: Quantity;
@@ -290,7 +290,7 @@ export interface Header {
 export interface Transaction {
   accessList?: AccessList;
   /**
-   * Null while it waits.
+   * Hash of its block; null while pending.
    */
   blockHash: Hash | null;
   blockNumber: Quantity | null;
@@ -299,7 +299,7 @@ export interface Transaction {
   from: Address;
   gas: Quantity;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   gasPrice: `0x${string}`;
   hash: Hash;
@@ -310,12 +310,12 @@ export interface Transaction {
   r: Quantity;
   s: Quantity;
   /**
-   * Null creates a contract.
+   * Recipient; null for a contract creation.
    */
   to?: Address | null;
   transactionIndex: Quantity | null;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   type: `0x${string}`;
   v: Quantity;
@@ -323,7 +323,7 @@ export interface Transaction {
   yParity?: Quantity;
 }
 /**
- * What is supposed of a block.
+ * Overrides of a block's fields.
  */
 export interface BlockOverrides {
   baseFeePerGas?: Quantity;
@@ -334,7 +334,7 @@ export interface BlockOverrides {
   time?: Quantity;
 }
 /**
- * A transaction to try out; every field may be left out. `input` and `data` are the same.
+ * A transaction to simulate; every field is optional. `input` and `data` are synonyms.
  */
 export interface Call {
   accessList?: AccessList;
@@ -362,7 +362,7 @@ export interface CallFrame {
     address: Address;
     data: Bytes;
     /**
-     * A number in hexadecimal digits, without leading zeros.
+     * A hexadecimal number without leading zeros.
      */
     position: `0x${string}`;
     topics: Bytes32[];
@@ -370,7 +370,7 @@ export interface CallFrame {
   output?: Bytes;
   revertReason?: Text;
   /**
-   * An account: 20 bytes.
+   * Address of an account: 20 bytes.
    */
   to?: `0x${string}`;
   type: 'CALL' | 'STATICCALL' | 'DELEGATECALL' | 'CREATE' | 'CREATE2';
@@ -379,7 +379,7 @@ export interface CallFrame {
 export interface Certificate {
   blockHash: Hash;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   blockNumber: `0x${string}`;
   committeeHash: Hash;
@@ -401,11 +401,11 @@ export interface Dag {
   order: Hash[];
   slots: {
     /**
-     * A number in hexadecimal digits, without leading zeros.
+     * A hexadecimal number without leading zeros.
      */
     commit?: `0x${string}`;
     /**
-     * Under Autobahn: who confirmed the votes in the second step of the slow way; absent for the fast way.
+     * Under Autobahn: validators that confirmed the votes in the second step of the slow path; absent on the fast path.
      */
     confirmers?: Quantity[];
     decidedMs?: Quantity;
@@ -415,7 +415,7 @@ export interface Dag {
     status: 'committed' | 'skipped' | 'undecided';
     validator: Quantity;
     /**
-     * Under Autobahn: whose votes for the cut are in its certificate; absent where only the second step of the slow way was seen.
+     * Under Autobahn: validators whose votes for the cut are in its certificate; absent if only the second step of the slow path was seen.
      */
     voters?: Quantity[];
     why?: string;
@@ -431,7 +431,7 @@ export interface Dag {
     batchDigest?: `0x${string}`;
     digest: Hash;
     /**
-     * Under Autobahn: who signed that they hold it and all below it in its lane; absent while no such proof is known.
+     * Under Autobahn: validators that signed that they hold it and all below it in its lane; absent while no such proof is known.
      */
     holders?: Quantity[];
     parents: Hash[];
@@ -440,15 +440,15 @@ export interface Dag {
   }[];
 }
 /**
- * What running a block took on this node, in this run of it. No fact of the chain.
+ * Statistics of one execution of a block on this node. Not part of consensus.
  */
 export interface Execution {
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   adopted: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   durationUs: `0x${string}`;
   /**
@@ -460,11 +460,11 @@ export interface Execution {
    */
   receivedOf: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   runs: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   runsAgain: `0x${string}`;
   /**
@@ -472,18 +472,18 @@ export interface Execution {
    */
   runsOf: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   threads: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   waits: `0x${string}`;
 }
 export interface FeeHistory {
   baseFeePerBlobGas?: Quantity[];
   /**
-   * One more than blocks: the last is the next block's.
+   * One more item than blocks: the last is the base fee of the next block.
    */
   baseFeePerGas: Quantity[];
   blobGasUsedRatio?: number[];
@@ -505,7 +505,7 @@ export interface HeadBlock {
   hash: Hash;
   number: Quantity;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   timestampMs: `0x${string}`;
 }
@@ -526,7 +526,7 @@ export interface Log {
   data: Bytes;
   logIndex: Quantity;
   /**
-   * Blocks are never taken back.
+   * Always false: blocks are never reverted.
    */
   removed: false;
   topics: Bytes32[];
@@ -534,7 +534,7 @@ export interface Log {
   transactionIndex: Quantity;
 }
 /**
- * A range of blocks or one block's hash; addresses and, by position, topics, any of which may match.
+ * A range of blocks or the hash of one block; alternative addresses; alternative topics by position.
  */
 export interface LogFilter {
   address?: Address | Address[] | null;
@@ -544,14 +544,14 @@ export interface LogFilter {
   topics?: (Bytes32 | Bytes32[] | null)[];
 }
 /**
- * When, and how many.
+ * Timestamp in Unix seconds, and number of blocks.
  */
 export interface MineOptions {
   blocks?: Count;
   timestamp?: Count;
 }
 /**
- * Version by namespace.
+ * Versions by namespace.
  */
 export interface Modules {
   [k: string]: string;
@@ -578,18 +578,18 @@ export interface Ordering {
   lastCommit: Quantity;
   lastCommitConsumed: Quantity;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   leader: `0x${string}`;
   nextCommitteeHash: Hash;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   protocolVersion: `0x${string}`;
   randomness: Hash;
   resumeHash: Hash;
   /**
-   * Transactions that were ordered and not executed.
+   * Transactions that were ordered but not executed.
    */
   skipped: {
     hash: Hash;
@@ -597,13 +597,13 @@ export interface Ordering {
     reason: string;
   }[];
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   timestampMs: `0x${string}`;
   transactionsHash: Hash;
 }
 /**
- * A block with the number of its transactions and without its bloom; what else a block has is there too.
+ * A block with the number of its transactions and without its bloom filter, plus the other fields of a block.
  */
 export interface OtsBlock {
   baseFeePerGas?: Quantity;
@@ -630,7 +630,7 @@ export interface OtsBlockDetails {
     uncleReward: Quantity;
   };
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   totalFees: `0x${string}`;
 }
@@ -639,7 +639,7 @@ export interface OtsBlockTransactions {
   receipts: OtsReceipt[];
 }
 /**
- * A receipt, which comes without its logs where a whole block is told; what else a receipt has is there too.
+ * A receipt with all its fields, and the timestamp of its block. Without logs in results for a whole block.
  */
 export interface OtsReceipt {
   blockHash: Hash;
@@ -652,7 +652,7 @@ export interface OtsReceipt {
   logsBloom: `0x${string}` | null;
   status: '0x0' | '0x1';
   /**
-   * A number in decimal digits, without quotes.
+   * A JSON number.
    */
   timestamp: number;
   to: Address | null;
@@ -660,7 +660,7 @@ export interface OtsReceipt {
 }
 export interface OtsCall {
   /**
-   * A number in decimal digits, without quotes.
+   * A JSON number.
    */
   depth: number;
   from: Address;
@@ -669,7 +669,7 @@ export interface OtsCall {
   to: Address;
   type: 'CALL' | 'STATICCALL' | 'DELEGATECALL' | 'CREATE' | 'CREATE2';
   /**
-   * Null where no wei can move.
+   * Wei sent with the call; null for calls that cannot send wei.
    */
   value: Quantity | null;
 }
@@ -681,21 +681,21 @@ export interface OtsOperation {
   from: Address;
   to: Address;
   /**
-   * 0: wei moved; 2 and 3: a contract was made, by create and create2.
+   * 0: value transfer; 2: contract creation by create; 3: contract creation by create2.
    */
   type: 0 | 2 | 3;
   value: Quantity;
 }
 /**
- * The newest first. All that a block has is on one page, so it may be more than was asked for.
+ * Newest first. Transactions of one block are never split between pages, so a page may exceed the requested size.
  */
 export interface OtsPage {
   /**
-   * Nothing is newer.
+   * True: there are no newer transactions.
    */
   firstPage: boolean;
   /**
-   * Nothing is older.
+   * True: there are no older transactions.
    */
   lastPage: boolean;
   receipts: OtsReceipt[];
@@ -703,11 +703,11 @@ export interface OtsPage {
 }
 export interface Peer {
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   connectedMs?: `0x${string}`;
   /**
-   * An account: 20 bytes.
+   * Address of an account: 20 bytes.
    */
   feeAddress?: `0x${string}`;
   /**
@@ -715,25 +715,25 @@ export interface Peer {
    */
   networkKey: `0x${string}`;
   /**
-   * The network key as libp2p writes it.
+   * Network key in libp2p's format.
    */
   peerId: string;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   roundTripUs?: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   validator?: `0x${string}`;
   /**
-   * What its software calls itself, its own word: at most 64 characters of printable ASCII.
+   * Version reported by the peer itself, not verified: at most 64 characters of printable ASCII.
    */
   version?: string;
 }
 export interface Peers {
   /**
-   * The node that was asked; null for one that has no name among peers.
+   * The queried node; null if it has no identity among peers.
    */
   own: Peer | null;
   peers: Peer[];
@@ -746,7 +746,7 @@ export interface TransactionsByAccount {
   [k: string]: TransactionsByNonce;
 }
 /**
- * By nonce in decimal digits.
+ * Transactions by nonce in decimal digits.
  */
 export interface TransactionsByNonce {
   [k: string]: Transaction;
@@ -764,7 +764,7 @@ export interface PoolStatus {
   queued: Quantity;
 }
 /**
- * Accounts as a run found them.
+ * Accounts as they were before the execution.
  */
 export interface Prestate {
   [k: string]: {
@@ -781,7 +781,7 @@ export interface Slots {
   [k: string]: Bytes32;
 }
 /**
- * Accounts that a run changed: as it found them, and what of them is new.
+ * Accounts that the execution changed: their state before it, and their changed values after it.
  */
 export interface PrestateDifference {
   post: Prestate;
@@ -791,7 +791,7 @@ export interface Receipt {
   blockHash: Hash;
   blockNumber: Quantity;
   /**
-   * Of the contract that it created.
+   * Address of the created contract; null if none was created.
    */
   contractAddress: Address | null;
   cumulativeGasUsed: Quantity;
@@ -801,7 +801,7 @@ export interface Receipt {
   logs: Log[];
   logsBloom: `0x${string}`;
   /**
-   * 0x1: it succeeded.
+   * 0x1: success; 0x0: failure.
    */
   status: '0x0' | '0x1';
   to: Address | null;
@@ -810,16 +810,16 @@ export interface Receipt {
   type: Quantity;
 }
 /**
- * What to begin with; here it is always the genesis.
+ * Start of the new chain; always the genesis.
  */
 export interface ResetOptions {
   /**
-   * Not of a chain: without jsonRpcUrl.
+   * Must not contain jsonRpcUrl: forking another chain is not supported.
    */
   forking?: {};
 }
 /**
- * At most 256 blocks, those between the numbers that are named included.
+ * At most 256 blocks, including those between the given numbers.
  */
 export interface Simulation {
   blockStateCalls: {
@@ -829,16 +829,16 @@ export interface Simulation {
   }[];
   returnFullTransactions?: Boolean;
   /**
-   * Whether wei that moves is logged, as ERC-20's Transfer by 0xeeee…ee.
+   * True: transfers of wei are logged as ERC-20's Transfer with the address 0xeeee…ee.
    */
   traceTransfers?: boolean;
   /**
-   * Whether nonces and fees have to be right.
+   * True: nonces and fees are validated.
    */
   validation?: boolean;
 }
 /**
- * By account, what is supposed of it. `state` replaces its storage, `stateDiff` only what it names.
+ * State overrides by account. `state` replaces the whole storage, `stateDiff` only the given slots.
  */
 export interface StateOverrides {
   [k: string]: {
@@ -853,7 +853,7 @@ export interface SlotsByAccount {
   [k: string]: Slot[];
 }
 /**
- * Counts since the node started; poolTransactions is now.
+ * Counts since the node started; poolTransactions is the current number.
  */
 export interface Statistics {
   adopted: Quantity;
@@ -877,7 +877,7 @@ export interface TracedTransaction {
   txHash: Hash;
 }
 /**
- * The first two of its settings are callTracer's, the others prestateTracer's. Of a call, suppositions may stand beside them.
+ * The first two settings are callTracer's, the others prestateTracer's. Overrides are valid for debug_traceCall only.
  */
 export interface Tracer {
   blockOverrides?: BlockOverrides;
@@ -893,15 +893,15 @@ export interface Tracer {
 }
 export interface TransactionTimes {
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   leftMs?: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   orderedMs?: `0x${string}`;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   receivedMs?: `0x${string}`;
 }
@@ -910,7 +910,7 @@ export interface Validators {
   engine: string;
   epoch: Quantity;
   /**
-   * A number in hexadecimal digits, without leading zeros.
+   * A hexadecimal number without leading zeros.
    */
   quorum: `0x${string}`;
   validators: {
@@ -936,250 +936,250 @@ export interface ValuesByAccount {
 
 /** Every method by its name. */
 export interface Methods {
-  /** What this node calls itself. */
+  /** Name and version of the node's software. */
   web3_clientVersion: { parameters: []; result: Text };
-  /** Keccak-256 of the data. */
+  /** Keccak-256 hash of the data. */
   web3_sha3: { parameters: [data: Bytes]; result: Hash };
-  /** The chain id in decimal digits. */
+  /** Chain id in decimal digits. */
   net_version: { parameters: []; result: Text };
   /** Always true. */
   net_listening: { parameters: []; result: Boolean };
-  /** Peers this node is connected to. */
+  /** Number of connected peers. */
   net_peerCount: { parameters: []; result: Quantity };
-  /** This document: the methods that this node serves, in the words of OpenRPC. */
+  /** This document: the methods that this node serves, in OpenRPC format. */
   rpc_discover: { parameters: []; result: OpenRpc };
-  /** The namespaces that this node serves, each with a version. */
+  /** Namespaces that this node serves, each with its version. */
   rpc_modules: { parameters: []; result: Modules };
-  /** The chain id. */
+  /** Chain id. */
   eth_chainId: { parameters: []; result: Quantity };
-  /** How far catching up has come; false at the head of the chain. */
+  /** Progress of synchronization; false at the head of the chain. */
   eth_syncing: { parameters: []; result: SyncProgress | Boolean };
-  /** Whose transactions the node signs: the funded ones of a development chain, elsewhere none. */
+  /** Accounts for which the node signs: the funded accounts of a development chain; empty on other chains. */
   eth_accounts: { parameters: []; result: Address[] };
   /** Number of the newest block. */
   eth_blockNumber: { parameters: []; result: Quantity };
-  /** What an account owns, in wei. */
+  /** Balance of an account in wei. */
   eth_getBalance: { parameters: [account: Address, block?: BlockId]; result: Quantity };
-  /** An account's next nonce. `pending` counts what waits in the pool. */
+  /** Next nonce of an account. `pending` includes transactions in the pool. */
   eth_getTransactionCount: { parameters: [account: Address, block?: BlockId]; result: Quantity };
-  /** An account's code exactly as it was deployed. */
+  /** Code of an account, exactly as it was deployed. */
   eth_getCode: { parameters: [account: Address, block?: BlockId]; result: Bytes };
-  /** 32 bytes of a contract's storage. */
+  /** Value of a storage slot: 32 bytes. */
   eth_getStorageAt: { parameters: [account: Address, slot: Slot, block?: BlockId]; result: Bytes32 };
-  /** Values of storage slots of several accounts at once, at most 1,024. */
+  /** Values of at most 1,024 storage slots of several accounts. */
   eth_getStorageValues: { parameters: [slots: SlotsByAccount, block?: BlockId]; result: ValuesByAccount };
-  /** What an account and at most 1,024 of its slots hold, with what shows it to whoever has the block's header: paths of this chain's own tree, checked by `corniche_types::proof`. For the newest 256 blocks. */
+  /** Values of an account and of at most 1,024 of its slots, with proofs against the state root in the block's header. Proofs are paths of this chain's own tree; `corniche_types::proof` verifies them. Available for the newest 256 blocks. */
   eth_getProof: { parameters: [account: Address, slots: Slot[], block?: BlockId]; result: AccountProof };
-  /** Runs a call on a state and answers what it returns. */
+  /** Executes a call on the state of a block and returns its output. Creates no transaction. */
   eth_call: { parameters: [call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides]; result: Bytes };
-  /** A gas limit with which a transaction succeeds. */
+  /** Gas limit with which a transaction succeeds. */
   eth_estimateGas: { parameters: [call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides]; result: Quantity };
-  /** What a call would have to declare so that nothing it reaches is cold, and the gas that it uses then. */
+  /** Access list (EIP-2930) of everything that a call accesses, and the gas used with this list. */
   eth_createAccessList: { parameters: [call: Call, block?: BlockId, state?: StateOverrides, supposed?: BlockOverrides]; result: AccessListResult };
-  /** Runs blocks of calls, each on the state that the one before left, on top of a block that is there. */
+  /** Simulates blocks of calls on top of an existing block. Each block starts from the state after the previous one. */
   eth_simulateV1: { parameters: [blocks: Simulation, block?: BlockId]; result: SimulatedBlock[] };
-  /** Base fee and a tip: the price for a transaction of type 0 or 1. */
+  /** Suggested gas price for transactions of type 0 and 1: base fee plus a tip, in wei. */
   eth_gasPrice: { parameters: []; result: Quantity };
-  /** Wei per gas in the next block. */
+  /** Base fee of the next block, in wei per gas. */
   eth_baseFee: { parameters: []; result: Quantity };
-  /** A tip that recent blocks paid. */
+  /** Suggested tip in wei per gas, from recent blocks. */
   eth_maxPriorityFeePerGas: { parameters: []; result: Quantity };
-  /** Base fees, fullness and tips of recent blocks. */
+  /** Base fees, gas used ratios and tips of recent blocks. */
   eth_feeHistory: { parameters: [count: Count, newest?: BlockId, percentiles?: Numbers]; result: FeeHistory };
-  /** Signs a transaction of one of the accounts, or takes one of an impersonated account, and hands it to the pool. What is left out is filled in. Development chains only. */
+  /** Signs a transaction of a node's account, or accepts one of an impersonated account, and adds it to the pool. Missing fields are filled in. Development chains only. */
   eth_sendTransaction: { parameters: [transaction: Call]; result: Hash };
-  /** Hands a signed transaction to the pool. */
+  /** Adds a signed transaction to the pool and returns its hash. */
   eth_sendRawTransaction: { parameters: [transaction: Bytes]; result: Hash };
-  /** The same, answered with the receipt. It waits for so many milliseconds: 2,000 unless said otherwise, 20,000 at most (EIP-7966). */
+  /** Adds a signed transaction to the pool and waits for its receipt (EIP-7966). The timeout is in milliseconds: 2,000 by default, 20,000 at most. */
   eth_sendRawTransactionSync: { parameters: [transaction: Bytes, timeout?: Count]; result: Receipt };
-  /** A transaction of a block or of the pool. */
+  /** Transaction of a block or of the pool; null if unknown. */
   eth_getTransactionByHash: { parameters: [hash: Hash]; result: Transaction | null };
-  /** A transaction by its place in a block. */
+  /** Transaction by its position in a block; null if there is none. */
   eth_getTransactionByBlockHashAndIndex: { parameters: [block: Hash, index: Count]; result: Transaction | null };
-  /** A transaction by its place in a block. */
+  /** Transaction by its position in a block; null if there is none. */
   eth_getTransactionByBlockNumberAndIndex: { parameters: [block: BlockName, index: Count]; result: Transaction | null };
-  /** A transaction of a block or of the pool as it was signed (EIP-2718); empty when there is none, as geth answers. */
+  /** Signed encoding (EIP-2718) of a transaction of a block or of the pool; empty if unknown, as in geth. */
   eth_getRawTransactionByHash: { parameters: [hash: Hash]; result: Bytes };
-  /** A transaction by its place in a block as it was signed; empty when there is none. */
+  /** Signed encoding (EIP-2718) of a transaction by its position in a block; empty if there is none. */
   eth_getRawTransactionByBlockHashAndIndex: { parameters: [block: Hash, index: Count]; result: Bytes };
-  /** A transaction by its place in a block as it was signed; empty when there is none. */
+  /** Signed encoding (EIP-2718) of a transaction by its position in a block; empty if there is none. */
   eth_getRawTransactionByBlockNumberAndIndex: { parameters: [block: BlockName, index: Count]; result: Bytes };
-  /** What became of an executed transaction. */
+  /** Receipt of an executed transaction; null if it was not executed. */
   eth_getTransactionReceipt: { parameters: [hash: Hash]; result: Receipt | null };
-  /** A block with its transactions' hashes, or the transactions themselves. */
+  /** Block with the hashes of its transactions, or with `full` the transactions; null if unknown. */
   eth_getBlockByNumber: { parameters: [block: BlockName, full?: Boolean]; result: Block | null };
-  /** A block with its transactions' hashes, or the transactions themselves. */
+  /** Block with the hashes of its transactions, or with `full` the transactions; null if unknown. */
   eth_getBlockByHash: { parameters: [block: Hash, full?: Boolean]; result: Block | null };
-  /** The receipts of a block's transactions, in order. */
+  /** Receipts of a block's transactions, in order; null if the block is unknown. */
   eth_getBlockReceipts: { parameters: [block: BlockId]; result: Receipt[] | null };
-  /** How many transactions a block holds. */
+  /** Number of transactions in a block; null if the block is unknown. */
   eth_getBlockTransactionCountByNumber: { parameters: [block: BlockName]; result: Quantity | null };
-  /** How many transactions a block holds. */
+  /** Number of transactions in a block; null if the block is unknown. */
   eth_getBlockTransactionCountByHash: { parameters: [block: Hash]; result: Quantity | null };
-  /** 0: there are no uncles. */
+  /** Always 0, because there are no uncles; null if the block is unknown. */
   eth_getUncleCountByBlockNumber: { parameters: [block: BlockName]; result: Quantity | null };
-  /** 0: there are no uncles. */
+  /** Always 0, because there are no uncles; null if the block is unknown. */
   eth_getUncleCountByBlockHash: { parameters: [block: Hash]; result: Quantity | null };
-  /** Null: there are no uncles. */
+  /** Always null, because there are no uncles. */
   eth_getUncleByBlockNumberAndIndex: { parameters: [block: BlockName, index: Count]; result: null };
-  /** Null: there are no uncles. */
+  /** Always null, because there are no uncles. */
   eth_getUncleByBlockHashAndIndex: { parameters: [block: Hash, index: Count]; result: null };
-  /** Logs of a range of blocks by address and topics. */
+  /** Logs of a range of blocks, filtered by address and topics. */
   eth_getLogs: { parameters: [filter: LogFilter]; result: Log[] };
-  /** A filter for logs; see eth_getFilterChanges. */
+  /** Creates a filter for logs; see eth_getFilterChanges. */
   eth_newFilter: { parameters: [filter: LogFilter]; result: Quantity };
-  /** A filter for new blocks. */
+  /** Creates a filter for the hashes of new blocks; see eth_getFilterChanges. */
   eth_newBlockFilter: { parameters: []; result: Quantity };
-  /** A filter for transactions that enter the pool: their hashes, or with `full` the transactions. */
+  /** Creates a filter for transactions that enter the pool: their hashes, or with `full` the transactions. */
   eth_newPendingTransactionFilter: { parameters: [full?: Boolean]; result: Quantity };
-  /** What is new since the last time this was asked. A filter that nobody asks for is dropped after five minutes. */
+  /** Returns the new items of a filter since its last poll. A filter expires after five minutes without a poll. */
   eth_getFilterChanges: { parameters: [filter: Quantity]; result: Hash[] | Log[] | Transaction[] };
-  /** All that a filter for logs matches. */
+  /** Returns all logs that match a log filter. */
   eth_getFilterLogs: { parameters: [filter: Quantity]; result: Log[] };
-  /** Drops a filter; false when there was none. */
+  /** Removes a filter; false if it did not exist. */
   eth_uninstallFilter: { parameters: [filter: Quantity]; result: Boolean };
-  /** WebSocket only: tells what happens from now on. `logs` takes a filter, `newPendingTransactions` whether to tell them in full. `syncing` and `corniche_dag` begin with how it stands. `corniche_dag` tells a validator's newest round whenever `corniche_getDag` has more to show, ten times a second at most. */
+  /** WebSocket only: subscribes to new events and returns the subscription's id. The second parameter of `logs` is a filter, that of `newPendingTransactions` is true for full transactions. `syncing` and `corniche_dag` first send the current state. `corniche_dag` sends the validator's newest round when `corniche_getDag` has new data, at most ten times per second. */
   eth_subscribe: { parameters: [topic: Topic, how?: LogFilter | Boolean]; result: Quantity };
   /** Ends a subscription. */
   eth_unsubscribe: { parameters: [subscription: Quantity]; result: Boolean };
-  /** How many transactions of the pool can be executed now, and how many wait for an earlier nonce. */
+  /** Number of pool transactions that can be executed now, and number that wait for an earlier nonce. */
   txpool_status: { parameters: []; result: PoolStatus };
-  /** The pool's transactions by sender and nonce. A pool too large for one answer is refused. */
+  /** Transactions in the pool, by sender and nonce. An error if they exceed the size limit of a response. */
   txpool_content: { parameters: []; result: PoolContent };
-  /** One sender's transactions in the pool by nonce. */
+  /** Transactions of one sender in the pool, by nonce. */
   txpool_contentFrom: { parameters: [sender: Address]; result: PoolContentFrom };
-  /** The pool's transactions by sender and nonce, a line for each. */
+  /** Text summary of the transactions in the pool, one line each, by sender and nonce. */
   txpool_inspect: { parameters: []; result: PoolLines };
-  /** A header in RLP: its keccak-256 is the block's hash. */
+  /** RLP encoding of a block's header; its keccak-256 is the block's hash. */
   debug_getRawHeader: { parameters: [block: BlockId]; result: Bytes };
-  /** A block in RLP: header, transactions and no uncles. */
+  /** RLP encoding of a block: header, transactions and an empty list of uncles. */
   debug_getRawBlock: { parameters: [block: BlockId]; result: Bytes };
-  /** The receipts of a block as they are hashed into the header's root. */
+  /** Encoded receipts of a block, as hashed into the header's receipts root. */
   debug_getRawReceipts: { parameters: [block: BlockId]; result: Bytes[] };
-  /** A transaction of a block or of the pool as it was signed; empty when there is none. */
+  /** Signed encoding (EIP-2718) of a transaction of a block or of the pool; empty if unknown. */
   debug_getRawTransaction: { parameters: [hash: Hash]; result: Bytes };
-  /** What a transaction did on its way, found by running its block again. The state before it must still be held. */
+  /** Trace of a transaction, by executing its block again. The state before the block must still be available. */
   debug_traceTransaction: { parameters: [hash: Hash, tracer?: Tracer]; result: Trace };
-  /** What the transactions of a block did on their way. */
+  /** Traces of a block's transactions, by executing the block again. The state before the block must still be available. */
   debug_traceBlockByNumber: { parameters: [block: BlockName, tracer?: Tracer]; result: TracedTransaction[] };
-  /** What the transactions of a block did on their way. */
+  /** Traces of a block's transactions, by executing the block again. The state before the block must still be available. */
   debug_traceBlockByHash: { parameters: [block: Hash, tracer?: Tracer]; result: TracedTransaction[] };
-  /** What a call would do on its way. */
+  /** Trace of a simulated call. */
   debug_traceCall: { parameters: [call: Call, block?: BlockId, tracer?: Tracer]; result: Trace };
-  /** Which of Erigon's methods for Otterscan there are: 8. */
+  /** API level of Otterscan's methods: 8. */
   ots_getApiLevel: { parameters: []; result: PlainNumber };
-  /** Whether an account has code. */
+  /** True if the account has code. */
   ots_hasCode: { parameters: [account: Address, block?: BlockId]; result: Boolean };
-  /** What a failed transaction returned; empty if it did not fail. */
+  /** Return data of a failed transaction; empty if it succeeded. */
   ots_getTransactionError: { parameters: [hash: Hash]; result: Bytes };
-  /** The calls of a transaction in the order in which they were made, found by running its block again. */
+  /** Calls of a transaction in execution order, by executing its block again. */
   ots_traceTransaction: { parameters: [hash: Hash]; result: OtsCall[] };
-  /** Wei that moved and contracts that were made inside a transaction. */
+  /** Value transfers and contract creations inside a transaction. */
   ots_getInternalOperations: { parameters: [hash: Hash]; result: OtsOperation[] };
-  /** A block without its transactions, and the fees they paid. */
+  /** Block without its transactions, and their total fees; null if unknown. */
   ots_getBlockDetails: { parameters: [block: BlockName | PlainNumber]; result: OtsBlockDetails | null };
-  /** A block without its transactions, and the fees they paid. */
+  /** Block without its transactions, and their total fees; null if unknown. */
   ots_getBlockDetailsByHash: { parameters: [block: Hash]; result: OtsBlockDetails | null };
-  /** A page of a block's transactions, counted from the block's end, with the first bytes of their input; receipts come without logs. */
+  /** A page of a block's transactions, counted from the end of the block. Inputs are cut to their first bytes, receipts have no logs. */
   ots_getBlockTransactions: { parameters: [block: BlockName | PlainNumber, page: Count, size: Count]; result: OtsBlockTransactions | null };
-  /** Transactions before a block (0: all) that an account sent, was sent, was made by or logged in. Blocks are searched for five seconds. */
+  /** Transactions before a block (0: all blocks) of an account: as sender, recipient, created contract or emitter of a log. The search takes at most five seconds. */
   ots_searchTransactionsBefore: { parameters: [account: Address, block: Count, size: Count]; result: OtsPage };
-  /** The same after a block. */
+  /** Transactions after a block of an account: as sender, recipient, created contract or emitter of a log. The search takes at most five seconds. */
   ots_searchTransactionsAfter: { parameters: [account: Address, block: Count, size: Count]; result: OtsPage };
-  /** An account's transaction with this nonce. Where states are not kept any more, blocks are searched for five seconds. */
+  /** Hash of an account's transaction with this nonce; null if there is none. Blocks whose states are not kept are searched for at most five seconds. */
   ots_getTransactionBySenderAndNonce: { parameters: [sender: Address, nonce: Count]; result: Hash | null };
-  /** Who made a contract, and by which transaction; null for what the genesis has. One made by a contract is found where states are kept. */
+  /** Creator of a contract, and the transaction that created it; null for accounts without code and for contracts of the genesis. A contract created by another contract is found only among blocks whose states are kept. */
   ots_getContractCreator: { parameters: [account: Address]; result: OtsCreator | null };
-  /** Makes a block, or so many, at this time if one is named. The answer is always 0. */
+  /** Mines blocks (default 1), with this timestamp if one is given. Returns 0. */
   evm_mine: { parameters: [how?: Count | MineOptions]; result: Quantity };
-  /** Sets the clock ahead by so many seconds, from the next block on. The answer is by how many it was set ahead so far. */
+  /** Advances the clock by this number of seconds, from the next block on. Returns the total advance in seconds. */
   evm_increaseTime: { parameters: [seconds: Count]; result: Count };
-  /** The next block has this time, and the clock goes on from there. */
+  /** Sets the timestamp of the next block in Unix seconds. The clock continues from there. */
   evm_setNextBlockTimestamp: { parameters: [timestamp: Count]; result: Count };
-  /** Remembers the chain as it is, for evm_revert: blocks, clock and what waits in the pool. What was sent before is in a block first. */
+  /** Takes a snapshot of the chain for evm_revert: blocks, clock and pool. Waits until executable transactions sent before are in a block. Returns the snapshot's id. */
   evm_snapshot: { parameters: []; result: Quantity };
-  /** Goes back to a snapshot: blocks, clock and pool are as they were. It is used up, and so are later ones; false when there was none. */
+  /** Reverts blocks, clock and pool to a snapshot, and removes this snapshot and all later ones; false if it does not exist. */
   evm_revert: { parameters: [snapshot: Quantity]; result: Boolean };
-  /** Whether transactions make blocks by themselves. */
+  /** Turns automatic mining on or off: new transactions trigger blocks. */
   evm_setAutomine: { parameters: [automine: Boolean]; result: Boolean };
-  /** Makes a block every so many milliseconds; 0: none. */
+  /** Mines a block at this interval in milliseconds; 0 turns it off. */
   evm_setIntervalMining: { parameters: [ms: Count]; result: Boolean };
-  /** Whether transactions make blocks by themselves. */
+  /** True if automatic mining is on. */
   hardhat_getAutomine: { parameters: []; result: Boolean };
-  /** Makes so many blocks, so many seconds apart (one where nothing is said). */
+  /** Mines blocks (default 1) with this interval between their timestamps in seconds (default 1). */
   hardhat_mine: { parameters: [blocks?: Count, apart?: Count]; result: Boolean };
-  /** Sets what an account owns, in a block of its own. */
+  /** Sets the balance of an account in wei, in a separate block. */
   hardhat_setBalance: { parameters: [account: Address, wei: Quantity]; result: Boolean };
-  /** Sets an account's next nonce, in a block of its own. */
+  /** Sets the next nonce of an account, in a separate block. */
   hardhat_setNonce: { parameters: [account: Address, nonce: Quantity]; result: Boolean };
-  /** Sets an account's code, which is WebAssembly or empty, in a block of its own. */
+  /** Sets the code of an account, WebAssembly or empty, in a separate block. */
   hardhat_setCode: { parameters: [account: Address, code: Bytes]; result: Boolean };
-  /** Sets 32 bytes of a contract's storage, in a block of its own. */
+  /** Sets the value of a storage slot, in a separate block. */
   hardhat_setStorageAt: { parameters: [account: Address, slot: Slot, value: Slot]; result: Boolean };
-  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract. */
+  /** Lets `eth_sendTransaction` send transactions of this account without its key. The account may be a contract. */
   hardhat_impersonateAccount: { parameters: [account: Address]; result: Boolean };
-  /** Ends that. */
+  /** Stops the impersonation of this account. */
   hardhat_stopImpersonatingAccount: { parameters: [account: Address]; result: Boolean };
-  /** Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused. */
+  /** Resets the chain to its genesis. Removes snapshots, impersonations and the pool. Forking another chain is not supported. */
   hardhat_reset: { parameters: [how?: ResetOptions]; result: Boolean };
-  /** The next block's base fee, which need not follow from the block before. A setter's block is not meant. */
+  /** Sets the base fee of the next block in wei per gas. Blocks of setters do not count as next. */
   hardhat_setNextBlockBaseFeePerGas: { parameters: [wei: Count]; result: Boolean };
-  /** What transactions of the next block read as its randomness. A setter's block is not meant. */
+  /** Sets the randomness that transactions of the next block read. Blocks of setters do not count as next. */
   hardhat_setPrevRandao: { parameters: [randomness: Slot]; result: Boolean };
-  /** Takes a transaction out of the pool; false when it was not there, an error when it is in a block. */
+  /** Removes a transaction from the pool; false if it is not in the pool, an error if it is in a block. */
   hardhat_dropTransaction: { parameters: [hash: Hash]; result: Boolean };
-  /** What this node is and how far its chain is. */
+  /** Software, chain id, instance and newest block of this node. */
   hardhat_metadata: { parameters: []; result: HardhatMetadata };
-  /** Whether transactions make blocks by themselves. */
+  /** True if automatic mining is on. */
   anvil_getAutomine: { parameters: []; result: Boolean };
-  /** Makes so many blocks, so many seconds apart (one where nothing is said). */
+  /** Mines blocks (default 1) with this interval between their timestamps in seconds (default 1). */
   anvil_mine: { parameters: [blocks?: Count, apart?: Count]; result: null };
-  /** Sets what an account owns, in a block of its own. */
+  /** Sets the balance of an account in wei, in a separate block. */
   anvil_setBalance: { parameters: [account: Address, wei: Quantity]; result: null };
-  /** Sets an account's next nonce, in a block of its own. */
+  /** Sets the next nonce of an account, in a separate block. */
   anvil_setNonce: { parameters: [account: Address, nonce: Quantity]; result: null };
-  /** Sets an account's code, which is WebAssembly or empty, in a block of its own. */
+  /** Sets the code of an account, WebAssembly or empty, in a separate block. */
   anvil_setCode: { parameters: [account: Address, code: Bytes]; result: null };
-  /** Sets 32 bytes of a contract's storage, in a block of its own. */
+  /** Sets the value of a storage slot, in a separate block. */
   anvil_setStorageAt: { parameters: [account: Address, slot: Slot, value: Slot]; result: null };
-  /** From now on `eth_sendTransaction` takes transactions of this account, whose key nobody needs and which may be a contract. */
+  /** Lets `eth_sendTransaction` send transactions of this account without its key. The account may be a contract. */
   anvil_impersonateAccount: { parameters: [account: Address]; result: null };
-  /** Ends that. */
+  /** Stops the impersonation of this account. */
   anvil_stopImpersonatingAccount: { parameters: [account: Address]; result: null };
-  /** Begins again at the genesis, as after a start: snapshots, impersonation and what waits are gone. A chain to fork is refused. */
+  /** Resets the chain to its genesis. Removes snapshots, impersonations and the pool. Forking another chain is not supported. */
   anvil_reset: { parameters: [how?: ResetOptions]; result: null };
-  /** The next block's base fee, which need not follow from the block before. A setter's block is not meant. */
+  /** Sets the base fee of the next block in wei per gas. Blocks of setters do not count as next. */
   anvil_setNextBlockBaseFeePerGas: { parameters: [wei: Count]; result: null };
-  /** Takes a transaction out of the pool, and names it; null when it was not there. */
+  /** Removes a transaction from the pool and returns its hash; null if it is not in the pool. */
   anvil_dropTransaction: { parameters: [hash: Hash]; result: Hash | null };
-  /** Takes all transactions out of the pool. */
+  /** Removes all transactions from the pool. */
   anvil_dropAllTransactions: { parameters: []; result: null };
-  /** Takes an account's transactions out of the pool. */
+  /** Removes an account's transactions from the pool. */
   anvil_removePoolTransactions: { parameters: [account: Address]; result: null };
-  /** How far the chain is and what its next block costs. */
+  /** Newest block, gas limit, base fee of the next block, and suggested gas price. */
   anvil_nodeInfo: { parameters: []; result: AnvilNodeInfo };
-  /** How a block was ordered, and what was skipped; null for the genesis block. */
+  /** Ordering record of a block, with its skipped transactions; null for the genesis block. */
   corniche_getOrdering: { parameters: [block?: BlockId]; result: Ordering | null };
-  /** The certificate that proves a block final, which may be a later block's. */
+  /** Certificate that proves that a block is final; it may be that of a later block. Null if there is none yet. */
   corniche_getCertificate: { parameters: [block?: BlockId]; result: Certificate | null };
-  /** Where a transaction stands or how it left, and when. */
+  /** Status of a transaction, with its times; null if unknown. */
   corniche_getTransactionStatus: { parameters: [hash: Hash]; result: TransactionStatus | null };
-  /** The newest executed block and the newest certified one. */
+  /** Newest executed block and newest certified block. */
   corniche_getHeads: { parameters: []; result: Heads };
-  /** The committee: who orders and signs, and how many signatures make a certificate. */
+  /** The committee: validators with their keys, and the number of signatures in a certificate. */
   corniche_getValidators: { parameters: []; result: Validators };
-  /** This node, and the peers it is connected with: version, validator, time of a ping there and back. Where they are is not told. */
+  /** This node and its connected peers: version, validator, round-trip time. Network addresses are not included. */
   corniche_getPeers: { parameters: []; result: Peers };
-  /** What this node's execution did since it started: runs, runs again, results that were ready when they were ordered. */
+  /** Execution statistics since this node started: executions, re-executions, and results that were ready when ordered. */
   corniche_getStatistics: { parameters: []; result: Statistics };
-  /** What running a block took on this node, which is no fact of the chain: lanes, runs again, time. Null for blocks that are not among the newest 1,024 (fewer where they are large), and for those from before the node started. */
+  /** Execution statistics of a block on this node: lanes, re-executions, duration. They are not part of consensus. Null for blocks older than the newest 1,024 (fewer if they are large), and for blocks from before the node started. */
   corniche_getExecution: { parameters: [block?: BlockId]; result: Execution | null };
-  /** What a validator's ordering did lately: rounds from and to, or `latest` and how many. */
+  /** Recent consensus DAG of a validator. Parameters: first and last round, or `latest` and the number of rounds. */
   corniche_getDag: { parameters: [first: FirstRound, last: Quantity]; result: Dag };
 }
 
 /** The parameters of a method and its result, for a function of your own: `call<M extends Method>(method: M, ...parameters: Methods[M]['parameters'])`. */
 export type Method = keyof Methods;
 
-/** The same as viem takes it: `createPublicClient({ rpcSchema: rpcSchema<RpcSchema>(), … })`. */
+/** As a schema for viem: `createPublicClient({ rpcSchema: rpcSchema<RpcSchema>(), … })`. */
 export type RpcSchema = { [M in Method]: { Method: M; Parameters: Methods[M]['parameters']; ReturnType: Methods[M]['result'] } }[Method][];
