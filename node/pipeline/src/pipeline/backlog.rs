@@ -4,11 +4,11 @@
 //! a faulty proposer orders many small blocks. The backlog is bounded in three steps (design §3):
 //!
 //! 1. From [`LIMIT`] blocks or [`LIMIT_BYTES`] on, own proposals are empty. If all validators are slow, that
-//!   is enough.
+//!    is enough.
 //! 2. From twice that on, no more blocks are cut from commits ([`Backlog::is_full`]). A waiting commit costs
-//!   only the bytes of its batches, however many blocks it will make.
+//!    only the bytes of its batches, however many blocks it will make.
 //! 3. While commits wait for that reason, the engine gets no messages, so it orders nothing more. For the
-//!   engine this is like a lossy link, which it tolerates.
+//!    engine this is like a lossy link, which it tolerates.
 //!
 //! A node leaves step 3 in one of three ways:
 //!

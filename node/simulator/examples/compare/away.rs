@@ -22,13 +22,15 @@ enum State {
     Silent,
 }
 
+/// Name, and setting of a committee's size.
+type Network = (&'static str, fn(Engine, usize) -> Setting);
+
 const STATES: [State; 3] = [State::Present, State::Crashed, State::Silent];
 
 pub fn table(effort: &Effort) {
     println!("| p50 / p99, ms, of the others' clients | n | away | all present | f crashed | f silent |");
     println!("|---|---|---|---|---|---|");
-    let networks: [(&str, fn(Engine, usize) -> Setting); 2] =
-        [("links of 2 ms", Setting::local), ("five regions", Setting::five_regions)];
+    let networks: [Network; 2] = [("links of 2 ms", Setting::local), ("five regions", Setting::five_regions)];
     for (name, network) in networks {
         for engine in BOTH {
             for (nodes, faulty) in SIZES {
