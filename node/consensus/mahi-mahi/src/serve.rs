@@ -174,7 +174,8 @@ impl MahiMahi {
     }
 
     /// C5: a share is sent only when no block of its round can be signed any more: up to the own durable tip. Round 0
-    /// has no coin. Rounds below the floor are answered too: a validator that opened a coin and went on may hold the only share that the others lack.
+    /// has no coin. Rounds below the floor are answered too: a validator that opened a coin and went on may hold the only
+    /// share that the others lack.
     pub(crate) fn own_shares(&mut self, coins: &[Round]) -> Vec<(Round, CoinShare)> {
         let (Some(signer), Some(tip)) = (&self.signer, self.proposer.as_ref().map(Proposer::tip)) else { return Vec::new() };
         let floor = self.sequence.floor();
