@@ -3,7 +3,7 @@
 mod common;
 
 use alloy_consensus::TxEip1559;
-use common::{CHAIN, genesis, user};
+use common::{CHAIN, genesis, user, vm};
 use corniche_engine::Resume;
 use corniche_executor::{SpeculationLimits, Statistics, serial, verify_ordered};
 use corniche_pipeline::{BlockPlan, Executed, ExecutionStage, ExecutionStart, Ran, Runner, Sealer, verify_all};
@@ -12,7 +12,7 @@ use corniche_types::{
     Address, B256, Bytes, CommitIndex, Header, Height, OrderedTransaction, TimestampMs, TxKind, U256, ValidatorIndex,
     certified, header_hash, keccak256,
 };
-use corniche_vm::{Vm, VmConfig, wasm::NoCache};
+use corniche_vm::Vm;
 use std::{
     collections::VecDeque,
     sync::{Arc, mpsc},
@@ -42,10 +42,6 @@ fn start_after(blocks: &[Arc<CommittedBlock>]) -> ExecutionStart {
 
 fn stage_after(vm: &Vm, blocks: &[Arc<CommittedBlock>]) -> ExecutionStage {
     ExecutionStage::new(Arc::new(genesis(4)), vm.clone(), start_after(blocks))
-}
-
-fn vm() -> Vm {
-    Vm::new(&VmConfig::default(), Arc::new(NoCache)).unwrap()
 }
 
 /// Deterministic pseudo-random numbers.
