@@ -23,6 +23,7 @@ use crate::seed::Seed;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use corniche_state::{Account, StateView, Sum};
 use corniche_types::{Address, B256, U256};
+use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -94,13 +95,10 @@ pub(crate) struct CellId {
 }
 
 pub(crate) struct Cells<K: Key> {
-    shards: Vec<Apart<Mutex<Shard<K>>>>,
+    /// Padded, so that locks of neighbours do not share a cache line.
+    shards: Vec<CachePadded<Mutex<Shard<K>>>>,
     seed: Seed,
 }
-
-/// Aligned to its own cache lines, so that locks of neighbours do not share one.
-#[repr(align(128))]
-struct Apart<T>(T);
 
 struct Shard<K: Key> {
     /// Indices into `cells`.
@@ -131,7 +129,7 @@ impl<K: Key> Cells<K> {
     pub fn new(shards: usize, keys: usize, seed: Seed) -> Self {
         let each = keys.div_ceil(shards);
         let shard = || Shard { table: HashTable::with_capacity(each), cells: Vec::with_capacity(each) };
-        Self { shards: (0..shards.next_power_of_two()).map(|_| Apart(Mutex::new(shard()))).collect(), seed }
+        Self { shards: (0..shards.next_power_of_two()).map(|_| CachePadded::new(Mutex::new(shard()))).collect(), seed }
     }
 
     /// D1: reads a key. Everything below `frontier` is final. `reader`, if any, is registered in the index, unless it
@@ -233,7 +231,7 @@ impl<K: Key> Cells<K> {
     }
 
     fn shard(&self, index: u32) -> MutexGuard<'_, Shard<K>> {
-        self.shards[index as usize].0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[index as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds or creates the key's cell. The state before the block is read once per key.

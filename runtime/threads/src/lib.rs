@@ -1,64 +1,39 @@
-//! Threads that execute blocks: started once, parked between blocks, each with the stack size that the
-//! virtual machine needs. The caller is one of them, so no thread has to be woken for the first transaction.
+//! The executor's pool on threads of the operating system: started once, asleep between blocks, each with the stack
+//! size that the virtual machine needs. The caller is one of them, so no thread has to wake for the first
+//! transaction. rayon starts, wakes and joins the threads.
 
 use corniche_executor::Pool;
 use corniche_vm::THREAD_STACK_BYTES;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
-    any::Any,
     io,
-    panic::{self, AssertUnwindSafe},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::{self, JoinHandle},
+    sync::{Mutex, PoisonError},
 };
-
-type Job = dyn Fn(usize) + Sync;
 
 /// Pool of threads that run one job at a time, all of them at once; the first is the caller's.
 pub struct Threads {
-    shared: Arc<Shared>,
-    handles: Vec<JoinHandle<()>>,
-    /// Held while a job runs: a second caller waits.
+    /// All threads but the caller's; `None` if there are no others.
+    others: Option<ThreadPool>,
+    /// Held while a job runs: a second caller waits. Two jobs at once could wait for each other.
     turn: Mutex<()>,
-}
-
-#[derive(Default)]
-struct Shared {
-    round: Mutex<Round>,
-    /// Signals a new job, or the end.
-    begin: Condvar,
-    /// Signals that the last thread has returned from the job.
-    done: Condvar,
-}
-
-#[derive(Default)]
-struct Round {
-    /// Number of jobs so far; a thread with a smaller number has work.
-    number: u64,
-    /// Present while threads run it.
-    job: Option<&'static Job>,
-    running: usize,
-    /// First panic of this job.
-    panic: Option<Box<dyn Any + Send>>,
-    stopped: bool,
 }
 
 impl Threads {
     /// Starts `count` threads minus the caller's. Fails if the system cannot start them.
     pub fn start(count: usize) -> io::Result<Self> {
-        let mut pool = Self { shared: Arc::default(), handles: Vec::new(), turn: Mutex::default() };
-        for index in 1..count {
-            let shared = pool.shared.clone();
-            let builder = thread::Builder::new().name(format!("execute-{index}")).stack_size(THREAD_STACK_BYTES);
-            // If this one fails, dropping the pool ends the earlier ones.
-            pool.handles.push(builder.spawn(move || shared.work(index))?);
-        }
-        Ok(pool)
+        let start = |others| {
+            let named = ThreadPoolBuilder::new().thread_name(|index| format!("execute-{}", index + 1));
+            named.num_threads(others).stack_size(THREAD_STACK_BYTES).build().map_err(io::Error::other)
+        };
+        // rayon reads 0 as "one per processor".
+        let others = (count > 1).then(|| start(count - 1)).transpose()?;
+        Ok(Self { others, turn: Mutex::default() })
     }
 }
 
 impl Pool for Threads {
     fn threads(&self) -> usize {
-        self.handles.len() + 1
+        1 + self.others.as_ref().map_or(0, ThreadPool::current_num_threads)
     }
 
     /// A job that calls the pool itself waits forever.
@@ -67,89 +42,27 @@ impl Pool for Threads {
     /// Panics like the caller's own job, or else like the first job that panicked, after all have ended. Jobs
     /// must not wait forever for one that panicked.
     fn run(&self, job: &(dyn Fn(usize) + Sync)) {
-        let turn = lock(&self.turn);
-        // SAFETY: only the lifetime changes. The threads use the reference until they count themselves out of
-        // this round. This function returns only after all did, and takes the reference back before; nothing
-        // in between can unwind.
-        #[allow(unsafe_code)]
-        let job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync + '_), &'static Job>(job) };
-        let mut round = lock(&self.shared.round);
-        round.number += 1;
-        round.job = Some(job);
-        round.running = self.handles.len();
-        drop(round);
-        self.shared.begin.notify_all();
-        let own = panic::catch_unwind(AssertUnwindSafe(|| job(0)));
-        let mut round = lock(&self.shared.round);
-        while round.running > 0 {
-            round = wait(&self.shared.done, round);
-        }
-        round.job = None;
-        let panic = round.panic.take();
-        drop((round, turn));
-        if let Some(panic) = own.err().or(panic) {
-            panic::resume_unwind(panic);
-        }
+        let Some(others) = &self.others else { return job(0) };
+        // The lock guards no data that a panic could leave inconsistent.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        others.in_place_scope(|scope| {
+            scope.spawn_broadcast(|_, context| job(context.index() + 1));
+            job(0);
+        });
     }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        lock(&self.shared.round).stopped = true;
-        self.shared.begin.notify_all();
-        for handle in self.handles.drain(..) {
-            // Jobs' panics are caught, and the thread has no other code that could panic.
-            let _ = handle.join();
-        }
-    }
-}
-
-impl Shared {
-    fn work(&self, index: usize) {
-        let mut seen = 0;
-        let mut round = lock(&self.round);
-        loop {
-            while round.number == seen && !round.stopped {
-                round = wait(&self.begin, round);
-            }
-            if round.stopped {
-                return;
-            }
-            seen = round.number;
-            let job = round.job.expect("a round has its job until every thread has returned");
-            drop(round);
-            let ended = panic::catch_unwind(AssertUnwindSafe(|| job(index)));
-            round = lock(&self.round);
-            if let Err(panic) = ended {
-                round.panic.get_or_insert(panic);
-            }
-            round.running -= 1;
-            if round.running == 0 {
-                self.done.notify_one();
-            }
-        }
-    }
-}
-
-/// No job runs under these locks, so a poisoned lock is still consistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::{
-        collections::BTreeSet,
+        collections::{BTreeMap, BTreeSet},
+        panic::{self, AssertUnwindSafe},
         sync::{
             Barrier,
             atomic::{AtomicUsize, Ordering},
         },
-        thread::ThreadId,
+        thread::{self, ThreadId},
     };
 
     fn pool(count: usize) -> Threads {
@@ -165,7 +78,7 @@ mod tests {
         let seen = Mutex::new(BTreeSet::new());
         pool.run(&|index| {
             barrier.wait();
-            lock(&seen).insert(index);
+            seen.lock().unwrap().insert(index);
         });
         assert_eq!(seen.into_inner().unwrap(), (0..4).collect());
     }
@@ -175,8 +88,8 @@ mod tests {
         let pool = pool(3);
         let ids = || {
             let ids = Mutex::new(Vec::new());
-            pool.run(&|index| lock(&ids).push((index, thread::current().id())));
-            ids.into_inner().unwrap().into_iter().collect::<std::collections::BTreeMap<usize, ThreadId>>()
+            pool.run(&|index| ids.lock().unwrap().push((index, thread::current().id())));
+            ids.into_inner().unwrap().into_iter().collect::<BTreeMap<usize, ThreadId>>()
         };
         let first = ids();
         assert_eq!(first.len(), 3);

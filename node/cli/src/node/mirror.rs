@@ -2,21 +2,22 @@
 //! that thread. Also keeps the arrival times of former pool transactions for a while, because blocks do not
 //! contain them.
 
-use super::remembered::Remembered;
 use corniche_api::{TransactionStatus, TransactionTimes};
 use corniche_crypto::VerifiedTransaction;
 use corniche_state::StateView;
 use corniche_types::{Address, B256, Bytes, TimestampMs};
+use lru::LruCache;
 use std::{
     collections::BTreeMap,
+    num::NonZeroUsize,
     sync::{Mutex, MutexGuard},
 };
 
 /// Maximum number of remembered transactions that left the pool unexecuted.
-const MOST_GONE: usize = 10_000;
+const MOST_GONE: NonZeroUsize = NonZeroUsize::new(10_000).expect("above 0");
 
 /// Maximum number of remembered arrival times of executed transactions.
-const MOST_EXECUTED: usize = 65_536;
+const MOST_EXECUTED: NonZeroUsize = NonZeroUsize::new(65_536).expect("above 0");
 
 /// Number of transactions read before the lock is released for a moment.
 const READ_TOGETHER: usize = 256;
@@ -27,7 +28,6 @@ pub struct Mirror {
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     transactions: BTreeMap<B256, Entry>,
     /// Number of transactions that ever entered.
@@ -35,9 +35,21 @@ struct Inner {
     /// Pooled transaction by sender and nonce.
     nonces: BTreeMap<Address, BTreeMap<u64, B256>>,
     /// Status of transactions that left.
-    gone: Remembered<Gone, MOST_GONE>,
+    gone: LruCache<B256, Gone>,
     /// Arrival times of transactions that were executed.
-    executed: Remembered<TimestampMs, MOST_EXECUTED>,
+    executed: LruCache<B256, TimestampMs>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            transactions: BTreeMap::new(),
+            entered: 0,
+            nonces: BTreeMap::new(),
+            gone: LruCache::new(MOST_GONE),
+            executed: LruCache::new(MOST_EXECUTED),
+        }
+    }
 }
 
 struct Entry {
@@ -64,8 +76,8 @@ impl Mirror {
     /// blocks.
     pub fn clear(&self) {
         let mut inner = self.lock();
-        let executed = std::mem::take(&mut inner.executed);
-        *inner = Inner { executed, ..Inner::default() };
+        let before = std::mem::take(&mut *inner);
+        inner.executed = before.executed;
     }
 
     /// Adds a transaction that entered the pool.
@@ -73,7 +85,7 @@ impl Mirror {
         let mut inner = self.lock();
         let (sender, nonce) = (transaction.sender(), transaction.transaction().nonce());
         inner.nonces.entry(sender).or_default().insert(nonce, transaction.hash());
-        inner.gone.forget(&transaction.hash());
+        inner.gone.pop(&transaction.hash());
         let place = inner.entered;
         inner.entered += 1;
         inner.transactions.insert(transaction.hash(), Entry { transaction, place, received, ordered: false });
@@ -115,14 +127,14 @@ impl Mirror {
         if let Some(entry) = inner.transactions.get(hash) {
             return Some(if entry.ordered { TransactionStatus::Ordered } else { TransactionStatus::Pending });
         }
-        inner.gone.get(hash).map(|gone| gone.status.clone())
+        inner.gone.peek(hash).map(|gone| gone.status.clone())
     }
 
     /// Times at which a transaction arrived, and left unexecuted.
     pub fn times(&self, hash: &B256) -> TransactionTimes {
         let inner = self.lock();
         let received_ms = inner.received(hash).map(|received| received.0);
-        TransactionTimes { received_ms, left_ms: inner.gone.get(hash).map(|gone| gone.left.0), ordered_ms: None }
+        TransactionTimes { received_ms, left_ms: inner.gone.peek(hash).map(|gone| gone.left.0), ordered_ms: None }
     }
 
     /// Arrival times of these transactions in ms, as 8 big-endian bytes each; zeros if unknown. The pipeline
@@ -198,8 +210,8 @@ impl Inner {
     /// Arrival time of a transaction, whatever its status.
     fn received(&self, hash: &B256) -> Option<TimestampMs> {
         let waiting = self.transactions.get(hash).map(|entry| entry.received);
-        let gone = || self.gone.get(hash).and_then(|gone| gone.received);
-        waiting.or_else(gone).or_else(|| self.executed.get(hash).copied())
+        let gone = || self.gone.peek(hash).and_then(|gone| gone.received);
+        waiting.or_else(gone).or_else(|| self.executed.peek(hash).copied())
     }
 
     /// Returns its arrival time.

@@ -18,7 +18,6 @@ mod metrics;
 mod mirror;
 mod open;
 mod peers;
-mod remembered;
 mod serve;
 mod shared;
 #[cfg(test)]
