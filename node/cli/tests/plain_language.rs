@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 /// Findings that are left, by the first folder of their path. Lower a number with each finding that is mended.
-const MAX_FINDINGS: &[(&str, usize)] = &[("CHANGELOG.md", 13)];
+const MAX_FINDINGS: &[(&str, usize)] = &[];
 
 /// Parts of lines that are right as they are.
 const ALLOWED: &[&str] = &["never stands still"];
