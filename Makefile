@@ -77,7 +77,7 @@ check-deps: tools ## Check dependencies between crates against the table of laye
 	# Tests the whole workspace, because a single package has other features, and all crates would be compiled again for them.
 	$(CARGO) test --locked --workspace --test dependency_rules
 	# This separate workspace depends on our crates, and no other target builds it. Otherwise its lock file would become outdated.
-	$(CARGO) update --quiet --workspace --locked --manifest-path node/cli/compare/Cargo.toml
+	$(CARGO) update --quiet --workspace --locked --manifest-path runtime/bench/compare/Cargo.toml
 
 .PHONY: test-rust
 test-rust: tools postgres contracts generations ## Run unit, scenario and property tests

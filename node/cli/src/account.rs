@@ -1,8 +1,12 @@
 //! `corniche account`: keys of accounts in keystore files.
 
-use crate::{exit, keys, keystore};
 use anyhow::{Context, ensure};
 use clap::Subcommand;
+use corniche_console::{
+    exit,
+    keystore::{self, unlock},
+    secret,
+};
 use corniche_crypto::EthereumKey;
 use corniche_types::B256;
 use std::{
@@ -58,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Command::New { name } => save(&fresh(), &name, password_file),
         Command::Import { name, key_file } => {
             let key = match key_file {
-                Some(path) => keys::read_secret(&path, EthereumKey::from_hex)?,
+                Some(path) => secret::read(&path, EthereumKey::from_hex)?,
                 None => {
                     let asked = rpassword::prompt_password("private key, as hexadecimal: ");
                     let text =
@@ -84,17 +88,6 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             Ok(())
         }
     }
-}
-
-/// Opens the keystore with this path or name and returns its key.
-pub fn open(given: &Path, password_file: Option<&Path>) -> anyhow::Result<EthereumKey> {
-    let path = keystore::find(given)?;
-    unlock(&path, &keystore::Keystore::open(&path)?, password_file)
-}
-
-fn unlock(path: &Path, keystore: &keystore::Keystore, password_file: Option<&Path>) -> anyhow::Result<EthereumKey> {
-    let password = keystore::password(password_file, &format!("password of {}: ", path.display()))?;
-    keystore.unlock(&password).with_context(|| format!("cannot open {}", path.display()))
 }
 
 fn fresh() -> EthereumKey {

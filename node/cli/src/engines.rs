@@ -1,11 +1,9 @@
 //! Ordering engines by their name in the genesis. No other code of the binary names an engine.
 
-use crate::{
-    exit::{Exit, Failed},
-    keys::ValidatorKeys,
-};
+use crate::keys::ValidatorKeys;
 use anyhow::{Context, bail};
 use clap::builder::PossibleValuesParser;
+use corniche_console::exit::{Exit, Failed};
 use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine, Verifier};
 use corniche_network::{Channel, Limits};

@@ -1,8 +1,9 @@
 //! `corniche explorer`: the explorer as its own process, for any node. `corniche dev` and `corniche testnet
 //! up` start one too.
 
-use crate::{exit, node::start_logging};
+use crate::node::start_logging;
 use anyhow::Context;
+use corniche_console::exit;
 use corniche_origin::Proxy;
 use corniche_web::{Config, Explorer, indexer::Keep, limits::Rate};
 use std::{

@@ -12,15 +12,14 @@
 //! Secrets are lines of hexadecimal in files of mode 0600, in a directory of mode 0700. Files that others can
 //! read are refused on loading, as in ssh: such a key must be considered compromised.
 
-use crate::exit;
 use anyhow::{Context, bail, ensure};
 use clap::Subcommand;
+use corniche_console::{exit, secret};
 use corniche_crypto::{BlsSecretKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
 use corniche_types::{Address, B256, Bytes, Genesis, ValidatorIndex, ValidatorInfo};
 use std::{
     fs,
-    io::Write,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -173,14 +172,14 @@ impl ValidatorKeys {
             .mode(0o700)
             .create(directory)
             .with_context(|| format!("cannot create {}; existing keys are never overwritten", directory.display()))?;
-        write_secret(&directory.join("consensus.key"), &self.consensus.to_hex())?;
-        write_secret(&directory.join("bls.key"), &self.bls.to_hex())?;
-        write_secret(&directory.join("network.key"), &hex::encode(self.network.0))?;
+        secret::write(&directory.join("consensus.key"), &self.consensus.to_hex())?;
+        secret::write(&directory.join("bls.key"), &self.bls.to_hex())?;
+        secret::write(&directory.join("network.key"), &hex::encode(self.network.0))?;
         if let Some(coin) = &self.coin {
-            write_secret(&directory.join("coin.key"), &coin.to_hex())?;
+            secret::write(&directory.join("coin.key"), &coin.to_hex())?;
         }
         if let Some(key) = &self.fee_key {
-            write_secret(&directory.join("fee.key"), &key.to_hex())?;
+            secret::write(&directory.join("fee.key"), &key.to_hex())?;
         }
         let public = directory.join("public.json");
         fs::write(&public, public_json(&self.public()) + "\n").with_context(|| format!("cannot write {}", public.display()))
@@ -189,12 +188,12 @@ impl ValidatorKeys {
     /// Reads a keys directory and checks that its parts belong together.
     pub fn load(directory: &Path) -> anyhow::Result<Self> {
         ensure!(directory.is_dir(), "{} is not a directory with keys", directory.display());
-        let consensus = read_secret(&directory.join("consensus.key"), ConsensusKey::from_hex)?;
-        let bls = read_secret(&directory.join("bls.key"), BlsSecretKey::from_hex)?;
-        let network = read_secret(&directory.join("network.key"), |text| text.parse::<B256>().map(|seed| NetworkKey(seed.0)))?;
+        let consensus = secret::read(&directory.join("consensus.key"), ConsensusKey::from_hex)?;
+        let bls = secret::read(&directory.join("bls.key"), BlsSecretKey::from_hex)?;
+        let network = secret::read(&directory.join("network.key"), |text| text.parse::<B256>().map(|seed| NetworkKey(seed.0)))?;
         let optional = |name: &str| Some(directory.join(name)).filter(|path| path.exists());
-        let coin = optional("coin.key").map(|path| read_secret(&path, CoinSecretShare::from_hex)).transpose()?;
-        let fee_key = optional("fee.key").map(|path| read_secret(&path, EthereumKey::from_hex)).transpose()?;
+        let coin = optional("coin.key").map(|path| secret::read(&path, CoinSecretShare::from_hex)).transpose()?;
+        let fee_key = optional("fee.key").map(|path| secret::read(&path, EthereumKey::from_hex)).transpose()?;
         let public = read_public(&directory.join("public.json"))?;
         let keys = Self { consensus, bls, network, coin, fee_address: public.fee_address, fee_key };
         ensure!(keys.public() == public, "{}: public.json is not the public part of the keys beside it", directory.display());
@@ -215,31 +214,10 @@ fn public_json(public: &ValidatorInfo) -> String {
     serde_json::to_string_pretty(public).expect("a validator's entry has no map")
 }
 
-/// Writes one secret as a line of text into a new file of mode 0600.
-pub fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("cannot create {}", path.display()))?;
-    writeln!(file, "{text}").and_then(|()| file.sync_all()).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Reads one secret. Errors contain the file's name, never its content.
-pub fn read_secret<T, E>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> anyhow::Result<T> {
-    let file = fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mode = file.metadata()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        bail!("{} can be read by others (mode {:o}); `chmod 600` it if nobody did", path.display(), mode & 0o777);
-    }
-    let text = std::io::read_to_string(file).with_context(|| format!("cannot read {}", path.display()))?;
-    parse(text.trim()).map_err(|_| anyhow::anyhow!("{} does not hold the kind of key its name says", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn saved() -> (tempfile::TempDir, PathBuf, ValidatorKeys) {
         let parent = tempfile::tempdir().unwrap();
@@ -291,7 +269,7 @@ mod tests {
         let (_parent, directory, _) = saved();
         let other = ValidatorKeys::from_seed([9; 32]);
         fs::remove_file(directory.join("network.key")).unwrap();
-        write_secret(&directory.join("network.key"), &hex::encode(other.network.seed())).unwrap();
+        secret::write(&directory.join("network.key"), &hex::encode(other.network.seed())).unwrap();
         let error = ValidatorKeys::load(&directory).unwrap_err();
         assert!(error.to_string().contains("public.json"), "{error:#}");
     }
@@ -301,7 +279,7 @@ mod tests {
         let (_parent, directory, keys) = saved();
         let secret = keys.consensus.to_hex();
         fs::remove_file(directory.join("consensus.key")).unwrap();
-        write_secret(&directory.join("consensus.key"), &format!("{secret}00")).unwrap();
+        secret::write(&directory.join("consensus.key"), &format!("{secret}00")).unwrap();
         let error = format!("{:?}", ValidatorKeys::load(&directory).unwrap_err());
         assert!(!error.contains(&secret), "{error}");
         let debug = format!("{keys:?}");

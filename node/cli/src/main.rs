@@ -1,22 +1,16 @@
 //! The `corniche` binary: one command line, with a module for each command.
 
 mod account;
-mod bench;
-mod contract;
 mod engines;
-mod exit;
 mod explorer;
 mod genesis;
 mod keys;
-mod keystore;
-mod load;
 mod node;
-mod processor;
 mod sim;
 mod testnet;
-mod threads;
 
 use clap::{Parser, Subcommand};
+use corniche_console::exit;
 use std::process::ExitCode;
 
 /// Memory allocated by one thread is often freed by another: receipts, changes, messages. The system's
@@ -40,13 +34,13 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Account(account::Args),
-    Bench(bench::Args),
-    Contract(contract::Args),
+    Bench(corniche_exec_bench::Args),
+    Contract(corniche_contract_tool::Args),
     Dev(node::DevArgs),
     Explorer(explorer::Args),
     Genesis(genesis::Args),
     Keys(keys::Args),
-    Load(load::Args),
+    Load(corniche_load::Args),
     Node(node::Args),
     Sim(sim::Args),
     Testnet(testnet::Args),
@@ -55,8 +49,8 @@ enum Command {
 fn main() -> ExitCode {
     let run = match Cli::parse().command {
         Command::Account(args) => account::run(args),
-        Command::Bench(args) => bench::run(args),
-        Command::Contract(args) => contract::run(args),
+        Command::Bench(args) => corniche_exec_bench::run(args),
+        Command::Contract(args) => corniche_contract_tool::run(args),
         Command::Dev(args) => node::run_dev(args),
         Command::Explorer(args) => explorer::run(args),
         Command::Genesis(args) => genesis::run(args),
@@ -64,7 +58,7 @@ fn main() -> ExitCode {
         Command::Node(args) => node::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Testnet(args) => testnet::run(args),
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => corniche_load::run(args),
     };
     match run {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,9 @@
 //! `corniche sim`: whole networks in virtual time. Reads the files, prints the result and sets the exit code;
 //! the rest is in the simulator.
 
-use crate::exit::{self, Exit, Failed};
 use anyhow::Context;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
+use corniche_console::exit::{self, Exit, Failed};
 use corniche_engine::{TraceEvent, Vertex};
 use corniche_simulator::{Micros, Observer, Probe, Report, Scenario, Verdict, scenario, simulate_with};
 use serde_json::{Value, json};

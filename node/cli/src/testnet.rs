@@ -5,16 +5,19 @@
 //! with its data.
 
 use crate::{
-    engines,
-    exit::{self, Exit, Failed},
-    explorer,
+    engines, explorer,
     genesis::{self, NetworkSpec},
-    keys::{self, NetworkKey},
+    keys::NetworkKey,
     node::{Faucet, Limits, METRICS_ABOVE_RPC, MetricsAddress, NodeConfig, Serve},
 };
 use anyhow::{Context, bail, ensure};
 use corniche_api::Namespaces;
 use corniche_client::Client;
+use corniche_console::{
+    dev_accounts::dev_accounts,
+    exit::{self, Exit, Failed},
+    secret,
+};
 use corniche_network::PeerKey;
 use corniche_types::{B256, EngineConfig};
 use corniche_web::indexer::Keep;
@@ -167,7 +170,7 @@ fn start(up: &Up) -> anyhow::Result<()> {
 }
 
 fn announce(dir: &Path, testnet: &Testnet, engine: &str, as_json: bool) {
-    let accounts = genesis::dev_accounts();
+    let accounts = dev_accounts();
     if as_json {
         let accounts: Vec<_> =
             accounts.iter().map(|account| json!({"address": account.address, "key": account.secret})).collect();
@@ -238,12 +241,12 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         fs::create_dir_all(&folder)?;
         match validator {
             Some(keys) => keys.save(&folder.join("keys"))?,
-            None => keys::write_secret(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,
+            None => secret::write(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,
         }
         // One node has a faucet, from the last funded account.
-        let faucet = genesis::dev_accounts().pop().filter(|_| index == 0);
+        let faucet = dev_accounts().pop().filter(|_| index == 0);
         if let Some(account) = &faucet {
-            keys::write_secret(&folder.join("faucet.key"), account.secret)?;
+            secret::write(&folder.join("faucet.key"), account.secret)?;
         }
         let config = NodeConfig {
             genesis: "../genesis.json".into(),

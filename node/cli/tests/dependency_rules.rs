@@ -29,10 +29,12 @@ enum Layer {
     Simulated,
     /// Programs of users other than nodes. They import the sdk only.
     Users,
+    /// Commands of the binary as libraries. They name no engine.
+    Commands,
     /// Programs that wire everything: the binary, and the attacker on real networks. They and the simulator alone name engines.
     Roots,
 }
-use Layer::{Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Users, Whole, Words};
+use Layer::{Commands, Cores, Deciders, Kit, Rim, Roots, Simulated, Tools, Users, Whole, Words};
 
 /// Crate, folder, layer.
 const CRATES: &[(&str, &str, Layer)] = &[
@@ -43,6 +45,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-api", "sdk/api", Tools),
     ("corniche-state", "runtime/state", Tools),
     ("corniche-client", "sdk/client", Cores),
+    ("corniche-console", "sdk/console", Cores),
     ("corniche-verifier", "sdk/verifier", Cores),
     ("corniche-vm", "runtime/vm", Cores),
     ("corniche-engine", "node/consensus/engine", Cores),
@@ -53,6 +56,7 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-harness", "runtime/harness", Deciders),
     ("corniche-admission", "node/admission", Deciders),
     ("corniche-certify", "node/certify", Deciders),
+    ("corniche-threads", "runtime/threads", Whole),
     ("corniche-pipeline", "node/pipeline", Whole),
     ("corniche-network", "node/network", Rim),
     ("corniche-store", "node/store", Rim),
@@ -60,6 +64,9 @@ const CRATES: &[(&str, &str, Layer)] = &[
     ("corniche-simulator", "node/simulator", Simulated),
     ("corniche-core-bench", "node/consensus/bench", Simulated),
     ("corniche-web", "web", Users),
+    ("corniche-contract-tool", "runtime/contract-tool", Commands),
+    ("corniche-exec-bench", "runtime/bench", Commands),
+    ("corniche-load", "testnet/load", Commands),
     ("corniche", "node/cli", Roots),
     ("corniche-hostile", "testnet/hostile", Roots),
     ("corniche-fuzz", "testnet/fuzz", Roots),
@@ -146,7 +153,7 @@ fn only_the_rim_touches_the_world() {
     let mut broken = Vec::new();
     for package in workspace() {
         let layer = layers.get(package.name.as_str());
-        if matches!(layer, Some(Rim | Users | Roots) | None) {
+        if matches!(layer, Some(Rim | Users | Commands | Roots) | None) {
             continue;
         }
         for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {
@@ -230,6 +237,8 @@ fn the_rules_refuse_what_they_should() {
         (Kit, Deciders, true, false),
         (Simulated, Rim, false, false),
         (Users, Rim, false, false),
+        (Commands, Commands, false, false),
+        (Commands, Deciders, true, false),
         (Roots, Roots, false, false),
     ] {
         assert!(may_import(importer, imported, engine, dev).is_err(), "{importer:?} may not import {imported:?}");
@@ -242,6 +251,8 @@ fn the_rules_refuse_what_they_should() {
         (Rim, Cores, false, false),
         (Deciders, Kit, false, false),
         (Simulated, Deciders, true, false),
+        (Commands, Whole, false, false),
+        (Roots, Commands, false, false),
         (Roots, Deciders, true, false),
         (Roots, Simulated, false, false),
         (Roots, Rim, false, false),
@@ -256,6 +267,7 @@ fn may_import(importer: Layer, imported: Layer, named_engine: bool, dev: bool) -
         Whole if named_engine && !dev => Err("engines are known by their trait only; tests may name one"),
         Rim if imported == Kit && dev => Ok(()),
         Rim if imported > Cores => Err("the rim may not know who decides"),
+        Commands if named_engine => Err("engines are known by their trait only"),
         Users if imported > Cores => Err("what people use knows the sdk"),
         Simulated if imported == Rim => Err("a simulated network has no sockets, files or clock"),
         _ => Ok(()),

@@ -7,14 +7,10 @@ use super::{
     clock,
     warm_up::WarmUp,
 };
-use crate::{
-    engines,
-    exit::{Exit, Failed},
-    keys::ValidatorKeys,
-    threads::Threads,
-};
+use crate::{engines, keys::ValidatorKeys};
 use anyhow::{Context, bail};
 use corniche_admission::{PoolConfig, Rotation};
+use corniche_console::exit::{Exit, Failed};
 use corniche_engine::{Committee, Verifier};
 use corniche_executor::{Alone, Pool, SpeculationLimits};
 use corniche_pipeline::{
@@ -22,6 +18,7 @@ use corniche_pipeline::{
 };
 use corniche_state::{SharedTree, State};
 use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
+use corniche_threads::Threads;
 use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, certified, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
 use std::{

@@ -234,7 +234,7 @@ impl Faucet {
     }
 
     pub fn rpc(&self) -> anyhow::Result<FaucetConfig> {
-        let key = crate::keys::read_secret(&self.key, EthereumKey::from_hex)?;
+        let key = corniche_console::secret::read(&self.key, EthereumKey::from_hex)?;
         let wei = self.wei.parse().with_context(|| format!("[faucet] wei: {:?} is no number", self.wei))?;
         let Self { per_account, per_client, per_day, .. } = *self;
         Ok(FaucetConfig { key: Arc::new(key), wei, per_account, per_client, per_day })

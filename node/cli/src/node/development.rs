@@ -13,9 +13,9 @@ use super::{
     open::run_chain,
     shared::{Shared, Still},
 };
-use crate::{exit, genesis::dev_accounts};
 use anyhow::Context;
 use corniche_api::{Reason, RpcError};
+use corniche_console::{dev_accounts::dev_accounts, exit};
 use corniche_crypto::EthereumKey;
 use corniche_pipeline::dev::{DevOrder as Order, Dropped, MOST_BLOCKS, Start, Word};
 use corniche_rpc::{AccountChange, ChainBlock, ChainEvent, DevChain, DevOrder, DropOrder, Reverted};

@@ -173,10 +173,8 @@ fn verify_in_parallel(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        node::testing::{genesis, transfer},
-        threads::Threads,
-    };
+    use crate::node::testing::{genesis, transfer};
+    use corniche_threads::Threads;
     use corniche_types::Height;
 
     /// Each proposal takes a millisecond to prepare, and dozens may wait. A block must not wait for them.

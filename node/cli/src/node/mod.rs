@@ -31,11 +31,14 @@ pub use open::start_logging;
 
 use crate::{
     engines,
-    exit::{self, Exit, Failed},
     genesis::{self, NetworkSpec},
 };
 use anyhow::Context;
 use corniche_api::Namespaces;
+use corniche_console::{
+    dev_accounts::dev_accounts,
+    exit::{self, Exit, Failed},
+};
 use corniche_store::History;
 use corniche_web::indexer::Keep;
 use std::path::PathBuf;
@@ -224,7 +227,7 @@ fn dev_chain(args: &DevArgs, place: &std::path::Path) -> anyhow::Result<(cornich
 fn announce(json: bool, chain_id: u64, engine: &str, open::Served { rpc, metrics, explorer }: open::Served) {
     let metrics = metrics.map(|address| format!("http://{address}/metrics"));
     let explorer = explorer.map(|address| format!("http://{address}"));
-    let accounts = genesis::dev_accounts();
+    let accounts = dev_accounts();
     if json {
         let accounts: Vec<_> =
             accounts.iter().map(|account| serde_json::json!({"address": account.address, "key": account.secret})).collect();

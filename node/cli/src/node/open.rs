@@ -16,11 +16,14 @@ use super::{
     verify::{Checks, Verifiers},
 };
 use crate::{
-    exit::{Exit, Failed},
     explorer,
-    keys::{self, NetworkKey, ValidatorKeys},
+    keys::{NetworkKey, ValidatorKeys},
 };
 use anyhow::Context;
+use corniche_console::{
+    exit::{Exit, Failed},
+    secret,
+};
 use corniche_network::{Event, Events, NetworkConfig, NetworkHandle, NetworkIdentity, PeerKey};
 use corniche_pipeline::{Input, Pipeline};
 use corniche_rpc::{Metrics, RpcConfig, RpcServer, ServerParts};
@@ -265,9 +268,9 @@ async fn start_network(
 /// Identity in `path`; created if it does not exist.
 fn network_key(path: &Path) -> anyhow::Result<NetworkKey> {
     if !path.exists() {
-        keys::write_secret(path, &hex::encode(B256::random()))?;
+        secret::write(path, &hex::encode(B256::random()))?;
     }
-    keys::read_secret(path, |text| hex::FromHex::from_hex(text).map(NetworkKey::from_seed))
+    secret::read(path, |text| hex::FromHex::from_hex(text).map(NetworkKey::from_seed))
 }
 
 /// Forwards network events to the verifiers and the pipeline, and answers followers from the store.

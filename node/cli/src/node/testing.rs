@@ -1,8 +1,9 @@
 //! Helpers shared by the tests of this folder.
 
-use crate::genesis::{NetworkSpec, dev_accounts, make_network};
+use crate::genesis::{NetworkSpec, make_network};
 use alloy_consensus::TxEip1559;
 use alloy_primitives::TxKind;
+use corniche_console::dev_accounts::dev_accounts;
 use corniche_crypto::VerifiedTransaction;
 use corniche_types::{Address, Genesis, TimestampMs, U256};
 

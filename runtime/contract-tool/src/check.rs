@@ -1,0 +1,98 @@
+//! `corniche contract check`: checks whether a module can be deployed, on its own chain in memory without a
+//! node.
+
+use super::build;
+use anyhow::Context;
+use corniche_console::exit::{self, Exit, Failed};
+use corniche_harness::{Deployable, check};
+use corniche_vm::wasm::gas::{INK_PER_GAS, LATEST, start_ink};
+use serde_json::json;
+use std::{fs, path::PathBuf};
+
+#[derive(clap::Args, Debug)]
+pub struct Check {
+    /// Module file, or folder of a contract, which is built as by `corniche contract build`
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub fn run(&self) -> anyhow::Result<()> {
+        let path = self.path.display();
+        let wasm = match build::in_folder(&self.path)? {
+            Some(wasm) => wasm,
+            None => fs::read(&self.path).with_context(|| format!("cannot read {path}"))?,
+        };
+        let fits = check(&wasm).map_err(|refused| {
+            let (fault, mend) = (refused.fault.trim_end(), refused.mend);
+            Failed::new(Exit::Usage, format!("{path} would not deploy: {fault}\n  {mend}"))
+        })?;
+        exit::result(if self.json { format!("{:#}", as_json(&fits)) } else { self.told(&fits) });
+        Ok(())
+    }
+
+    fn told(&self, fits: &Deployable) -> String {
+        let Deployable { compressed, unpacked, deployment_gas, pages, functions, imports, development_only } = fits;
+        let imports: Vec<_> = imports.iter().map(|(module, names)| format!("{module}: {}", names.join(", "))).collect();
+        let limit = corniche_types::MAX_TRANSACTION_BYTES;
+        let plural = if *pages == 1 { "" } else { "s" };
+        let mut lines = vec![
+            format!("{} deploys{}", self.path.display(), if *development_only { ", on development chains only" } else { "" }),
+            format!("size        {unpacked} bytes; {compressed} compressed, of {limit} that a transaction holds"),
+            format!("deployment  {deployment_gas} gas compressed, without a constructor"),
+            format!("functions   {functions}"),
+            format!("memory      {pages} page{plural} of 64 KiB to start with, 250 gas each at every call"),
+            format!("imports     {}", imports.join("; ")),
+        ];
+        if *development_only {
+            lines.push("note        it imports `console`, as debug builds do: `corniche dev` and tests take it; build without the feature `debug` for other chains".into());
+        }
+        lines.extend(pages_note(*pages));
+        lines.join("\n")
+    }
+}
+
+/// Note for a module whose initial memory is so large that its stack probably has Rust's default size.
+pub fn pages_note(pages: u32) -> Option<String> {
+    let again = start_ink(0, pages) - start_ink(0, 0);
+    let first = again + LATEST.cold_ink(0, 0, pages) - LATEST.cold_ink(0, 0, 0);
+    (pages > 4).then(|| {
+        format!(
+            "note        it starts with {pages} pages, which cost {} gas at the first call in a transaction and {} at each other. Rust's stack of 1 MiB is 16 of them: \
+             `-C link-arg=-zstack-size=32768`, or a build.rs as `corniche contract new` writes it, makes it smaller",
+            first / INK_PER_GAS,
+            again / INK_PER_GAS
+        )
+    })
+}
+
+pub fn as_json(fits: &Deployable) -> serde_json::Value {
+    json!({
+        "unpackedBytes": fits.unpacked,
+        "compressedBytes": fits.compressed,
+        "deploymentGas": fits.deployment_gas,
+        "functions": fits.functions,
+        "memoryPages": fits.pages,
+        "imports": fits.imports,
+        "developmentOnly": fits.development_only,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_memory_is_told_with_what_it_costs() {
+        assert_eq!(pages_note(4), None);
+        let note = pages_note(17).unwrap();
+        assert!(
+            note.contains("17 pages, which cost 53550 gas at the first call in a transaction and 4250 at each other."),
+            "{note}"
+        );
+        assert!(note.contains("-zstack-size=32768") && !note.contains('\n'), "{note}");
+    }
+}

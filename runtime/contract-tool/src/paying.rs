@@ -1,0 +1,188 @@
+//! Transactions from the command line: signer, fees and result.
+
+use super::{abi::Interface, trace};
+use anyhow::{Context, bail};
+use corniche_client::{Call, Client, ClientError, Draft, Receipt, Wait};
+use corniche_console::{
+    dev_accounts::dev_accounts,
+    exit::{self, Exit, Failed},
+    keystore, secret,
+};
+use corniche_crypto::EthereumKey;
+use corniche_types::{Address, U256};
+use serde_json::{Value, json};
+use std::{path::PathBuf, time::Duration};
+
+/// Signer and limits of a transaction.
+#[derive(clap::Args, Debug)]
+pub struct Paying {
+    #[command(flatten)]
+    signer: Signer,
+    /// Amount to send with the transaction: in wei, or with a unit, for instance 1.5ether or 20gwei
+    #[arg(long, value_name = "AMOUNT", default_value = "0", value_parser = amount)]
+    pub value: U256,
+    /// Gas limit; default: an estimate
+    #[arg(long, value_name = "GAS")]
+    gas: Option<u64>,
+    /// Nonce; default: the account's next one
+    #[arg(long, value_name = "N")]
+    nonce: Option<u64>,
+    /// Seconds to wait for the receipt
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
+/// Signer. Default: the key in the environment variable CORNICHE_KEY. There is no option for the key itself, because other users of the
+/// machine can see command lines, and shells store them.
+#[derive(clap::Args, Debug)]
+#[group(multiple = false)]
+struct SignerKind {
+    /// Keystore of the signer: a file in the format of geth and cast, or a name of `corniche account list`
+    #[arg(long, value_name = "FILE", env = "CORNICHE_KEYSTORE")]
+    keystore: Option<PathBuf>,
+    /// File with the private key as hexadecimal, mode 0600, for instance keys/fee.key. CORNICHE_KEY contains the key itself
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Number of one of the ten accounts of `corniche dev`, default 0. Their keys are public, so other chains are rejected
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
+    dev_account: Option<usize>,
+}
+
+#[derive(clap::Args, Debug)]
+struct Signer {
+    #[command(flatten)]
+    kind: SignerKind,
+    /// File with the keystore's password; default: CORNICHE_PASSWORD, or a prompt
+    #[arg(long, value_name = "FILE", requires = "keystore")]
+    password_file: Option<PathBuf>,
+}
+
+impl Signer {
+    fn key(&self, client: &Client) -> anyhow::Result<EthereumKey> {
+        let SignerKind { keystore, key_file, dev_account } = &self.kind;
+        if let Some(number) = dev_account {
+            return dev_key(client, *number);
+        }
+        if let Some(path) = key_file {
+            return secret::read(path, EthereumKey::from_hex);
+        }
+        if let Some(keystore) = keystore {
+            return keystore::open(keystore, self.password_file.as_deref());
+        }
+        match std::env::var("CORNICHE_KEY") {
+            Ok(text) => EthereumKey::from_hex(&text).context("CORNICHE_KEY is not a private key"),
+            Err(_) => bail!(
+                "who signs? --keystore NAME (`corniche account new NAME` makes one), --key-file FILE, --dev-account on a chain of `corniche dev`, or \
+                 the environment variable CORNICHE_KEY"
+            ),
+        }
+    }
+}
+
+/// Only for a node that signs for this account itself, as development chains do.
+fn dev_key(client: &Client, number: usize) -> anyhow::Result<EthereumKey> {
+    let account = dev_accounts().into_iter().nth(number).context("there are ten development accounts, 0 to 9")?;
+    let signs_for: Vec<Address> =
+        client.transport().request("eth_accounts", json!([])).map_err(|error| explain(error, Interface::nothing()))?;
+    if !signs_for.contains(&account.address) {
+        bail!(
+            "{} is no chain of `corniche dev`, and the keys of development accounts are public: use another",
+            client.transport().url()
+        );
+    }
+    Ok(account.key)
+}
+
+impl Paying {
+    /// Signs, submits and waits. A reverted transaction is an error, with its reason if available.
+    pub fn submit<'a>(&self, client: &Client, abi: impl Fn() -> &'a Interface, draft: Draft) -> anyhow::Result<Receipt> {
+        let key = self.signer.key(client)?;
+        let explain = |error: ClientError| explain_by(error, &abi);
+        let draft = Draft { gas_limit: self.gas, nonce: self.nonce, ..draft };
+        let hash = client.send(&key, &draft).map_err(explain)?;
+        exit::note(format_args!("sent {hash}"));
+        let receipt = client.wait(hash, Wait::at_most(Duration::from_secs(self.timeout))).map_err(explain)?;
+        if receipt.status() {
+            return Ok(receipt);
+        }
+        let reason = trace::reason(client, hash, &abi).unwrap_or_else(|| asked_again(client, &key, &draft, &abi));
+        let told = format!("`corniche contract trace {hash}` tells where");
+        let message = format!("transaction {hash} failed, using {} gas: {reason}\n  {told}", receipt.gas_used);
+        Err(Failed::new(Exit::Reverted, message).into())
+    }
+}
+
+/// Receipts have no revert reason. If the node does not trace transactions, the call is repeated. The state
+/// has changed since, so the result is a hint, not a proof.
+fn asked_again<'a>(client: &Client, key: &EthereumKey, draft: &Draft, abi: &impl Fn() -> &'a Interface) -> String {
+    let to = draft.to.to().copied();
+    let call = Call { from: Some(key.address()), to, value: draft.value, input: draft.input.clone() };
+    match client.call(&call) {
+        Err(error) => format!("{:#}", explain_by(error, abi)),
+        Ok(_) => "it would succeed now; perhaps it ran out of gas".to_owned(),
+    }
+}
+
+/// Adds the exit code to each kind of failure, and the reason to reverts.
+pub fn explain(error: ClientError, abi: &Interface) -> anyhow::Error {
+    explain_by(error, &|| abi)
+}
+
+/// Like [`explain`]; loads the interface only if there is something to decode.
+pub fn explain_by<'a>(error: ClientError, abi: &impl Fn() -> &'a Interface) -> anyhow::Error {
+    let exit = match &error {
+        ClientError::Unreachable { .. } => Exit::Unreachable,
+        ClientError::Refused { .. } | ClientError::Gone { .. } => Exit::Refused,
+        ClientError::Reverted { .. } => Exit::Reverted,
+        ClientError::Deadline { .. } => Exit::Deadline,
+        ClientError::Nonsense { .. } | ClientError::Unproven { .. } | ClientError::Unsignable(_) => Exit::Failure,
+    };
+    let message = match &error {
+        ClientError::Reverted { message, data } => match abi().revert_reason(data) {
+            Some(reason) if !message.contains(&reason) => format!("{message}: {reason}"),
+            _ => message.clone(),
+        },
+        _ => error.to_string(),
+    };
+    Failed::new(exit, message).into()
+}
+
+pub fn receipt_json(receipt: &Receipt) -> Value {
+    json!({
+        "transactionHash": receipt.transaction_hash,
+        "blockNumber": receipt.block_number,
+        "blockHash": receipt.block_hash,
+        "gasUsed": receipt.gas_used,
+        "contractAddress": receipt.contract_address,
+        "logs": receipt.logs().len(),
+    })
+}
+
+/// Parses an amount in wei, or with a unit.
+fn amount(text: &str) -> Result<U256, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => "wei",
+        unit => unit,
+    };
+    if digits.is_empty() || digits.starts_with('-') {
+        return Err(format!("{text} is not an amount"));
+    }
+    let parsed = alloy_primitives::utils::parse_units(digits, unit).map_err(|error| error.to_string())?;
+    Ok(parsed.get_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_wei_or_name_their_unit() {
+        assert_eq!(amount("1000"), Ok(U256::from(1000)));
+        assert_eq!(amount("1.5gwei"), Ok(U256::from(1_500_000_000)));
+        assert_eq!(amount("2ether"), Ok(U256::from(2_000_000_000_000_000_000u64)));
+        for bad in ["", "ether", "-1", "1 ether", "1parsec", "0x10"] {
+            assert!(amount(bad).is_err(), "{bad}");
+        }
+    }
+}
