@@ -120,6 +120,22 @@ explorer: build contracts node-tools ## Test the explorer in Chromium, on a live
 	cd testnet/e2e && npm ci --no-audit --no-fund
 	cd web/browser && npm ci --no-audit --no-fund && npm test
 
+##### documentation
+
+# Pages are copied, because mdbook builds only what lies below the folder of SUMMARY.md, and READMEs of crates are pages too.
+BOOK_DIR := $(TARGET_DIR)/book
+.PHONY: docs
+docs: mdbook ## Build the documentation as a book in target/book/html
+	rm -rf $(BOOK_DIR)
+	mkdir -p $(BOOK_DIR)/src
+	pages=$$(sed -n 's|.*](\([^)]*\)).*|docs/\1|p' docs/SUMMARY.md | sed 's|^docs/\.\./||' | grep -v '^docs/') && \
+		tar -cf - docs LICENSE-APACHE LICENSE-MIT $$pages | tar -xf - -C $(BOOK_DIR)/src
+	sed -e 's|](|](docs/|' -e 's|](docs/\.\./|](|' docs/SUMMARY.md > $(BOOK_DIR)/src/SUMMARY.md
+	mv $(BOOK_DIR)/src/docs/book.toml $(BOOK_DIR)/src/docs/book.css $(BOOK_DIR)
+	rm $(BOOK_DIR)/src/docs/SUMMARY.md
+	mdbook build $(BOOK_DIR)
+	@echo "open $(BOOK_DIR)/html/index.html" >&2
+
 ##### benchmarks, attacks, long tests
 
 .PHONY: bench bench-core hostile hostile-smoke fuzz soak thesis compare licences
@@ -200,6 +216,11 @@ tools:
 	if [ -n "$$missing" ]; then printf "missing on this machine:$$missing\n" >&2; exit 1; fi
 	@rustc --print target-libdir --target $(WASM_TARGET) 2>/dev/null | xargs -r test -d || \
 	  { echo "adding the target $(WASM_TARGET)" >&2; rustup target add $(WASM_TARGET); }
+
+.PHONY: mdbook
+mdbook:
+	@command -v mdbook >/dev/null || \
+	  { echo "missing on this machine: mdbook; install it: cargo install --locked mdbook" >&2; exit 1; }
 
 .PHONY: wasm-c
 wasm-c:

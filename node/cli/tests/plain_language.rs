@@ -6,14 +6,13 @@
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 /// Findings that are left, by the first folder of their path. Lower a number with each finding that is mended.
-const MAX_FINDINGS: &[(&str, usize)] = &[("CHANGELOG.md", 13)];
+const MAX_FINDINGS: &[(&str, usize)] = &[];
 
 /// Parts of lines that are right as they are.
 const ALLOWED: &[&str] = &["never stands still"];
 
 /// Generated or quoted text.
-const SKIPPED: &[&str] =
-    &["docs/rpc.md", "docs/explorer-api.md", "docs/vm-hooks.md", "sdk/js/viem/src/rpc.ts", "package-lock.json"];
+const SKIPPED: &[&str] = &["docs/rpc.md", "docs/explorer-api.md", "sdk/js/viem/src/rpc.ts", "package-lock.json"];
 
 /// Words that no comment, heading or paragraph begins with.
 const OPENINGS: &[&str] = &["Of", "What", "Who", "Whom", "Whose", "Which", "Whether", "The same"];

@@ -20,30 +20,30 @@ fn gas_of(ink: u64) -> String {
 fn page() -> String {
     let mut text = page::HEAD.to_string();
     for (module, calls) in MODULES {
-        write!(text, "\n## `{module}`\n\n| function | meaning | elsewhere | gas |\n|---|---|---|---|\n").unwrap();
+        write!(text, "\n## `{module}`\n\n| function | effect | on Arbitrum | gas |\n|---|---|---|---|\n").unwrap();
         for call in *calls {
             let kind = |kind: &ValueType| if *kind == ValueType::I32 { "i32" } else { "i64" };
             let parameters: Vec<_> = call.parameters.iter().map(kind).collect();
             let result = call.result.iter().map(|result| format!(" → {}", kind(result))).collect::<String>();
             let entry = page::ENTRIES.iter().find(|entry| entry.0 == call.name);
-            let (_, meaning, elsewhere, more) = entry.unwrap_or_else(|| panic!("nothing is said of {}", call.name));
+            let (_, effect, on_arbitrum, more) = entry.unwrap_or_else(|| panic!("{}: expected an entry, got none", call.name));
             let more = if more.is_empty() { String::new() } else { format!("; {more}") };
             let signature = format!("`{}({}){result}`", call.name, parameters.join(", "));
-            writeln!(text, "| {signature} | {meaning} | {elsewhere} | {}{more} |", gas_of(call.ink)).unwrap();
+            writeln!(text, "| {signature} | {effect} | {on_arbitrum} | {}{more} |", gas_of(call.ink)).unwrap();
         }
     }
     text += page::PRICES;
     for (what, ink) in [
         ("each byte that a call copies in or out", gas::INK_PER_HOST_BYTE),
-        ("each byte of a result (`write_result`), on top", gas::INK_PER_RESULT_BYTE),
+        ("each byte of a result (`write_result`), in addition", gas::INK_PER_RESULT_BYTE),
         ("`native_keccak256`", gas::INK_KECCAK_BASE),
-        ("and each begun word of 32 bytes", gas::INK_PER_KECCAK_WORD),
+        ("`native_keccak256`, each started word of 32 bytes", gas::INK_PER_KECCAK_WORD),
         ("each significant byte of an exponent (`math_pow`)", gas::INK_PER_EXPONENT_BYTE),
-        ("a word that enters the storage cache by being written", gas::INK_PER_CACHED_WORD),
-        ("a page that memory grows by", gas::LATEST.grown_page),
-        ("a page that a frame starts with", gas::INK_PER_PAGE),
-        ("a load from memory, besides 0.3: for each page p there is", gas::LATEST.load_page),
-        ("and for p × p", gas::INK_PER_LOAD_PAGE_SQUARED),
+        ("each word that a write adds to the storage cache", gas::INK_PER_CACHED_WORD),
+        ("each page of memory growth", gas::LATEST.grown_page),
+        ("each page that a frame starts with", gas::INK_PER_PAGE),
+        ("a load from memory, in addition to 0.3: each page of memory", gas::LATEST.load_page),
+        ("a load from memory: pages of memory squared", gas::INK_PER_LOAD_PAGE_SQUARED),
     ] {
         writeln!(text, "| {what} | {} |", gas_of(ink)).unwrap();
     }

@@ -39,7 +39,7 @@
 //! ```
 //!
 //! Writes the randomness of the running block from its header (`mixHash`, `prevRandao`), equal for all transactions of the block.
-//! It is unknown before they are ordered, as far as the ordering engine guarantees that (`docs/write-a-contract.md`).
+//! It is unknown before they are ordered, as far as the ordering engine guarantees that (`docs/chain-features.md`).
 //!
 //! # Certified headers
 //!
