@@ -5,7 +5,7 @@
 
 use crate::{
     coin::Coins,
-    config::{Config, MAX_CLOCK_AHEAD_MS},
+    config::Config,
     dag::Dag,
     decisions::Decisions,
     journal::Journal,
@@ -29,8 +29,6 @@ use std::{
 
 /// If the oldest undecided slot is this many floor depths back, rounds continue at the heartbeat only.
 const MAX_OPEN_DEPTHS: u64 = 4;
-/// Maximum number of blocks held because of their timestamp, per author.
-const MAX_EARLY_BLOCKS: usize = 8;
 
 /// Arguments of [`MahiMahi::new`].
 pub struct Setup {
@@ -75,8 +73,6 @@ pub struct MahiMahi {
     in_flight: Option<(Ticket, Arc<Block>)>,
     /// Slots with a non-empty, undelivered batch.
     undelivered: BTreeSet<(Round, ValidatorIndex)>,
-    /// Blocks with a future timestamp, by the time at which they may be processed.
-    early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
     /// Siblings in the DAG beyond the first of each slot.
     pub(crate) extras: Extras,
     /// Authors that equivocated.
@@ -128,8 +124,7 @@ impl Engine for MahiMahi {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        let early = self.early.first_key_value().map(|((at, _), _)| *at);
-        [early, self.synchroniser.deadline(), self.repair_deadline(), self.pace_deadline()].into_iter().flatten().min()
+        [self.synchroniser.deadline(), self.repair_deadline(), self.pace_deadline()].into_iter().flatten().min()
     }
 }
 
@@ -166,7 +161,6 @@ impl MahiMahi {
             closed_coins: BTreeSet::new(),
             in_flight: None,
             undelivered: BTreeSet::new(),
-            early: BTreeMap::new(),
             accused: BTreeSet::new(),
             equivocated: BTreeMap::new(),
             extras: Extras::new(size),
@@ -234,10 +228,6 @@ impl MahiMahi {
         if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.want == Want::Fresh) {
             proposer.want = Want::Standing;
         }
-        while let Some(entry) = self.early.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (from, block) = entry.remove();
-            self.take_block(from, block);
-        }
         self.ask_for_missing();
         self.serve_waiting();
         self.repair_if_due();
@@ -282,9 +272,6 @@ impl MahiMahi {
             return self.synchroniser.saw_far(self.now, reference);
         }
         self.synchroniser.reached(&reference);
-        if self.hold_if_early(from, &block) {
-            return;
-        }
         self.report_sibling(&block);
         if !self.is_surplus(&reference) {
             self.place(from, block, Origin::Peer);
@@ -307,21 +294,6 @@ impl MahiMahi {
         if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.me() == block.author()) {
             proposer.highest_signed = proposer.highest_signed.max(block.round());
         }
-    }
-
-    /// Holds a block whose timestamp is ahead of the own clock. Such a block is not invalid.
-    fn hold_if_early(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
-        let due = TimestampMs(block.content().timestamp.0.saturating_sub(MAX_CLOCK_AHEAD_MS));
-        if due <= self.now {
-            return false;
-        }
-        self.early.insert((due, block.reference()), (from, block.clone()));
-        let of_author = |(_, reference): &&(TimestampMs, BlockRef)| reference.author == block.author();
-        if self.early.keys().filter(of_author).count() > MAX_EARLY_BLOCKS {
-            let farthest = self.early.keys().rfind(of_author).copied();
-            farthest.map(|key| self.early.remove(&key));
-        }
-        true
     }
 
     /// V8: inserts a block into the DAG if its history is complete; otherwise parks it.
@@ -500,7 +472,6 @@ impl MahiMahi {
             let batches = self.dag.siblings(round, author).map(|block| block.content().batch.clone());
             self.outputs.extend(batches.filter(|bytes| !bytes.is_empty()).map(|bytes| Output::Requeue(Batch { bytes })));
         }
-        self.early.retain(|(_, reference), _| reference.round > floor);
         self.accused = self.accused.split_off(&(floor + 1, ValidatorIndex(0)));
         if let Some(proposer) = &mut self.proposer {
             proposer.raise_floor(floor);
@@ -614,7 +585,7 @@ impl MahiMahi {
 
     /// Number of blocks in the DAG, of waiting blocks, and of verdicts not taken yet. For tests and metrics.
     pub fn footprint(&self) -> [usize; 3] {
-        [self.dag.len(), self.synchroniser.count() + self.early.len(), self.decisions.len()]
+        [self.dag.len(), self.synchroniser.count(), self.decisions.len()]
     }
 
     /// Bytes of blocks that wait for missing ancestors, and number of requested blocks.

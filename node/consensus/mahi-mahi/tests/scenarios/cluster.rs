@@ -85,6 +85,8 @@ pub struct Cluster {
     pub random: Random,
     /// Messages between different groups are lost.
     pub groups: Vec<u8>,
+    /// How far each validator's clock is ahead of the time, ms. A life's own time never goes back.
+    pub ahead_ms: Vec<i64>,
     /// Messages of these validators are lost.
     pub muted: BTreeSet<usize>,
     /// Lost blocks per thousand, among blocks pushed by their authors.
@@ -158,6 +160,7 @@ impl Cluster {
             disk_ms: 0,
             random: Random::new(seed),
             groups: vec![0; roles.len()],
+            ahead_ms: vec![0; roles.len()],
             muted: BTreeSet::new(),
             push_loss: 0,
             archive: BTreeMap::new(),
@@ -187,7 +190,7 @@ impl Cluster {
             seed: self.random.draw(),
             records,
             resume,
-            now: TimestampMs(self.now),
+            now: self.clock(node),
         });
         let state = &mut self.nodes[node];
         (state.engine, state.wants, state.life) = (Some(engine), false, state.life + 1);
@@ -259,9 +262,15 @@ impl Cluster {
         self.input(node, Input::Batch(Batch { bytes }));
     }
 
+    /// Time on a validator's clock.
+    fn clock(&self, node: usize) -> TimestampMs {
+        TimestampMs(self.now.saturating_add_signed(self.ahead_ms[node]))
+    }
+
     pub fn input(&mut self, node: usize, input: Input) {
+        let now = self.clock(node);
         if let Some(engine) = &mut self.nodes[node].engine {
-            engine.handle(TimestampMs(self.now), input);
+            engine.handle(now, input);
             self.drain(node);
         }
     }
@@ -445,8 +454,11 @@ impl Cluster {
     }
 
     fn step(&mut self, end: u64) -> bool {
-        let deadlines =
-            self.nodes.iter().enumerate().filter_map(|(node, state)| Some((state.engine.as_ref()?.deadline()?.0, node)));
+        let due = |(node, state): (usize, &Node)| {
+            let at = state.engine.as_ref()?.deadline()?.0;
+            Some((at.saturating_add_signed(self.ahead_ms[node].saturating_neg()), node))
+        };
+        let deadlines = self.nodes.iter().enumerate().filter_map(due);
         let deadline = deadlines.min().filter(|(at, _)| *at <= end);
         let event = self.events.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
         match (event, deadline) {
