@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     dag::Dag,
     decisions::Decisions,
-    journal::Journal,
+    journal::{Journal, Record},
     keys::{Coin, Signatures, Signer},
     message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
     proposer::{Proposer, Want},
@@ -21,7 +21,7 @@ use crate::{
     verify::Checked,
 };
 use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -137,8 +137,9 @@ impl MahiMahi {
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
         let waves = config.waves(size);
+        let blank = records.is_empty();
         // The chain has commits, but this validator has no record: it lost the records of what it signed.
-        let (blank, forgot) = (records.is_empty(), records.is_empty() && resume.index.0 > 0);
+        let forgot = blank && resume.index.0 > 0;
         let limits = Limits {
             blocks: config.max_pending(size),
             weight: Weight { bytes: config.max_pending_bytes(size), missing: 32 * Config::max_parents(size) },
@@ -187,11 +188,17 @@ impl MahiMahi {
     fn recover(&mut self, records: Vec<(Ticket, Bytes)>) {
         let mut blocks = Vec::new();
         for (ticket, record) in records {
-            let signed: SignedBlock =
-                wire::decode(&record).expect("a record was encoded by this engine and its log checks sums");
-            let block = Block::trusted(signed, &self.context);
-            self.journal.recovered(ticket, block.round());
-            blocks.push(Arc::new(block));
+            match Record::decode(&record) {
+                Record::Block(signed) => {
+                    let block = Block::trusted(signed, &self.context);
+                    self.journal.recovered(ticket, block.round());
+                    blocks.push(Arc::new(block));
+                }
+                Record::Silence(round) => {
+                    self.journal.recovered(ticket, round);
+                    self.keep_silent(round);
+                }
+            }
         }
         blocks.sort_unstable_by_key(|block| block.reference());
         for block in blocks {
@@ -368,6 +375,21 @@ impl MahiMahi {
         }
         let ticket = self.journal.append(block.round());
         self.outputs.push_back(Output::Persist(ticket, block.encode()));
+    }
+
+    /// K2: proposes nothing up to this round.
+    fn keep_silent(&mut self, round: Round) {
+        if let Some(proposer) = &mut self.proposer {
+            proposer.highest_signed = proposer.highest_signed.max(round);
+        }
+    }
+
+    /// Keeps silent in this life and in later ones. Recorded before any other record: with records, a later life does
+    /// not know any more that an earlier one was forgotten.
+    pub(crate) fn vow_silence(&mut self, round: Round) {
+        self.keep_silent(round);
+        let ticket = self.journal.append(round);
+        self.outputs.push_back(Output::Persist(ticket, Record::encode_silence(round)));
     }
 
     pub(crate) fn record_postponed(&mut self) {

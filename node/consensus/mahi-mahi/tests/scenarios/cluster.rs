@@ -91,6 +91,8 @@ pub struct Cluster {
     pub muted: BTreeSet<usize>,
     /// Lost blocks per thousand, among blocks pushed by their authors.
     pub push_loss: u64,
+    /// Pushed blocks of rounds above this one are lost.
+    pub lost_above: Option<Round>,
     /// Every own block that was sent.
     pub archive: BTreeMap<(Round, ValidatorIndex), SignedBlock>,
     pub sent_bytes: usize,
@@ -163,6 +165,7 @@ impl Cluster {
             ahead_ms: vec![0; roles.len()],
             muted: BTreeSet::new(),
             push_loss: 0,
+            lost_above: None,
             archive: BTreeMap::new(),
             sent_bytes: 0,
             last_nonce: vec![0; roles.len()],
@@ -362,6 +365,7 @@ impl Cluster {
         };
         self.sent_bytes += message.len() * targets.len();
         let targets: Vec<usize> = match &own_block {
+            Some(block) if self.lost_above.is_some_and(|round| block.content.round > round) => Vec::new(),
             Some(_) if self.push_loss > 0 => {
                 targets.into_iter().filter(|_| self.random.below(1_000) >= self.push_loss).collect()
             }

@@ -162,8 +162,8 @@ fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
     }
 }
 
-/// A first life that begins behind everybody's floor starts after certified commits, without records. This looks like a
-/// lost disk, so it counts among the f: f − 1 others may be away.
+/// A first life that begins behind everybody's floor starts after certified commits, without records. Unless it is known
+/// to have signed nothing, this looks like a lost disk, so it counts among the f: f − 1 others may be away.
 #[test]
 fn a_first_life_that_follows_counts_as_one_that_forgot() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
@@ -184,6 +184,50 @@ fn a_first_life_that_follows_counts_as_one_that_forgot() {
         cluster.restart(0, commits);
         let lacking =
             |cluster: &Cluster| [0, newborn].iter().any(|node| !cluster.delivered(*node).contains(&"first".to_owned()));
+        assert!(cluster.run_while(20_000, lacking), "n = {size}");
+        cluster.assert_agreement();
+    }
+}
+
+/// A validator that has standing again after a loss writes down blocks of others. If power fails before its first own block, its
+/// records look whole. It must still propose only above the rounds that the lost life may have signed.
+#[test]
+fn power_fails_before_the_first_block_after_a_loss() {
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        let loser = size - 1;
+        let mut cluster = Cluster::honest(size, quick(), 3);
+        busy(&mut cluster, 10);
+        cluster.run_for(2_500);
+        // Its last block, one round above everything the others know, reaches no validator.
+        cluster.muted.insert(loser);
+        let sent = cluster.nodes[loser].sent_blocks;
+        cluster.submit(loser, "unseen");
+        assert!(cluster.run_while(1_000, |cluster| cluster.nodes[loser].sent_blocks == sent));
+        let commits = cluster.nodes[loser].log.len();
+        cluster.crash(loser);
+        cluster.muted.clear();
+        cluster.nodes[loser].disk.clear();
+        // All others respond, but their next blocks are delayed.
+        cluster.lost_above =
+            cluster.archive.keys().filter(|(_, author)| *author != index(loser)).map(|(round, _)| *round).max();
+        cluster.restart(loser, commits);
+        assert!(cluster.run_while(1_000, |cluster| cluster.nodes[loser].disk.is_empty()));
+        // With all records written, the peers know no block of its own that it lacks.
+        cluster.run_for(0);
+        cluster.crash(loser);
+        cluster.lost_above = None;
+        // Without the validators that go away now, the others wait for its block of the very round that it signed.
+        (0..faulty).for_each(|node| cluster.crash(node));
+        cluster.restart(loser, commits);
+        cluster.connect_all();
+        cluster.submit(loser, "back");
+        // The cluster checks that no round is signed twice.
+        cluster.run_for(10_000);
+        for node in 0..faulty {
+            let commits = cluster.nodes[node].log.len();
+            cluster.restart(node, commits);
+        }
+        let lacking = |cluster: &Cluster| (0..size).any(|node| !cluster.delivered(node).contains(&"back".to_owned()));
         assert!(cluster.run_while(20_000, lacking), "n = {size}");
         cluster.assert_agreement();
     }
