@@ -42,6 +42,9 @@ pub struct Setup {
     pub seed: u64,
     /// Records that were persisted and not released, in any order.
     pub records: Vec<(Ticket, Bytes)>,
+    /// The caller knows that this validator's key has signed nothing. It must forget that, durably, before the first
+    /// record is written. Then a first life that starts behind the peers' floor is not taken for a lost disk.
+    pub unsigned: bool,
     /// Point in the sequence of commits to continue from; may be ahead of the records.
     pub resume: Resume,
     pub now: TimestampMs,
@@ -132,14 +135,14 @@ impl MahiMahi {
     /// Recovery is construction (K1): rebuilds the DAG from the records, continues the sequence after `resume`, and
     /// asks the peers for the highest of this validator's own blocks.
     pub fn new(setup: Setup) -> Self {
-        let Setup { config, committee, signer, signatures, coin, seed, records, resume, now } = setup;
+        let Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now } = setup;
         let context = Context::new(&committee);
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
         let waves = config.waves(size);
         let blank = records.is_empty();
-        // The chain has commits, but this validator has no record: it lost the records of what it signed.
-        let forgot = blank && resume.index.0 > 0;
+        // The chain has commits, but this validator has no record: it lost the records of what it signed, if anything.
+        let forgot = blank && resume.index.0 > 0 && !unsigned;
         let limits = Limits {
             blocks: config.max_pending(size),
             weight: Weight { bytes: config.max_pending_bytes(size), missing: 32 * Config::max_parents(size) },

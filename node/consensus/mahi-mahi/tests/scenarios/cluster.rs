@@ -45,6 +45,8 @@ pub struct Node {
     pub engine: Option<MahiMahi>,
     /// Durable records.
     pub disk: BTreeMap<Ticket, Bytes>,
+    /// It never wrote a record. Durable, and false after the disk was lost.
+    pub unsigned: bool,
     unsynced: BTreeMap<Ticket, Bytes>,
     /// Incremented at every start; events of earlier lives are dropped.
     life: u64,
@@ -140,6 +142,7 @@ impl Cluster {
             role: *role,
             engine: None,
             disk: BTreeMap::new(),
+            unsigned: true,
             unsynced: BTreeMap::new(),
             life: 0,
             log: Vec::new(),
@@ -192,6 +195,7 @@ impl Cluster {
             coin: self.keys.coin.clone(),
             seed: self.random.draw(),
             records,
+            unsigned: self.nodes[node].unsigned,
             resume,
             now: self.clock(node),
         });
@@ -309,6 +313,7 @@ impl Cluster {
     fn persist(&mut self, node: usize, ticket: Ticket, record: Bytes) -> bool {
         let state = &mut self.nodes[node];
         assert!(!state.disk.contains_key(&ticket), "{ticket:?} was used before");
+        state.unsigned = false;
         state.unsynced.insert(ticket, record);
         state.persisted += 1;
         let event = Event::Synced { node, life: state.life, ticket };

@@ -171,6 +171,7 @@ fn a_first_life_that_follows_counts_as_one_that_forgot() {
         let mut cluster = Cluster::honest(size, quick(), 11);
         cluster.crash(newborn);
         cluster.nodes[newborn].disk.clear();
+        cluster.nodes[newborn].unsigned = false;
         busy(&mut cluster, 20);
         (0..faulty).for_each(|node| cluster.crash(node));
         let log = cluster.nodes[faulty].log.clone();
@@ -186,6 +187,36 @@ fn a_first_life_that_follows_counts_as_one_that_forgot() {
             |cluster: &Cluster| [0, newborn].iter().any(|node| !cluster.delivered(*node).contains(&"first".to_owned()));
         assert!(cluster.run_while(20_000, lacking), "n = {size}");
         cluster.assert_agreement();
+    }
+}
+
+/// A first life behind everybody's floor that is known to have signed nothing does not count among the f: with it the
+/// others are a quorum again, and it may even propose in the round that they have reached.
+#[test]
+fn a_first_life_known_to_have_signed_nothing_follows_and_goes_on_with_f_others_away() {
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        for steps in 10..30 {
+            let newborn = size - 1;
+            let mut cluster = Cluster::honest(size, quick(), 11 + steps);
+            cluster.crash(newborn);
+            busy(&mut cluster, steps as usize);
+            (0..faulty).for_each(|node| cluster.crash(node));
+            busy(&mut cluster, 10);
+            let log = cluster.nodes[faulty].log.clone();
+            let resume = cluster.resume_after(faulty, log.len());
+            cluster.nodes[newborn].log = log;
+            cluster.start(newborn, resume.clone());
+            // It follows further, or loses power, before it has written a record.
+            cluster.crash(newborn);
+            assert!(cluster.nodes[newborn].unsigned && cluster.nodes[newborn].disk.is_empty());
+            cluster.start(newborn, resume);
+            cluster.submit(newborn, "first");
+            let up: Vec<_> = (faulty..size).collect();
+            let lacking = |cluster: &Cluster| up.iter().any(|node| !cluster.delivered(*node).contains(&"first".to_owned()));
+            assert!(cluster.run_while(10_000, lacking), "n = {size}, {steps} steps");
+            assert!(!cluster.nodes[newborn].unsigned, "its first record ended that");
+            cluster.assert_agreement();
+        }
     }
 }
 
