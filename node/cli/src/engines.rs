@@ -8,6 +8,7 @@ use corniche_crypto::CoinPublicKeys;
 use corniche_engine::{Committee, Engine, Verifier};
 use corniche_network::{Channel, Limits};
 use corniche_pipeline::EngineFactory;
+use corniche_store::DataDirectory;
 use corniche_types::{B256, EngineConfig, Genesis};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -19,7 +20,7 @@ struct Named {
     /// Size in bytes of the largest message: with a full batch of the genesis, or a response of the maximum
     /// size that the parameters allow.
     largest: fn(&Genesis) -> Result<usize, String>,
-    build: fn(&Genesis, ValidatorKeys) -> anyhow::Result<Built>,
+    build: fn(&Genesis, ValidatorKeys, &Path) -> anyhow::Result<Built>,
     /// Parameters for a chain with a single node.
     alone: &'static [(&'static str, u64)],
 }
@@ -105,9 +106,9 @@ pub fn expect(genesis: &Genesis, asked: Option<&str>, place: &Path) -> anyhow::R
     Ok(())
 }
 
-/// Verifier and factory of a validator's engine.
-pub fn build(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
-    (named(&genesis.engine.name)?.build)(genesis, keys)
+/// Verifier and factory of the engine of the validator that runs in `data`.
+pub fn build(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
+    (named(&genesis.engine.name)?.build)(genesis, keys, data)
 }
 
 /// Configuration of an engine for a chain with a single node.
@@ -123,7 +124,7 @@ fn fresh_seed() -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
+fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys, data: &Path) -> anyhow::Result<Built> {
     use corniche_mahi_mahi::{Coin, Config, MahiMahi, MahiVerifier, Setup, Signatures, Signer, real};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;
@@ -136,16 +137,19 @@ fn mahi_mahi(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
     let signatures = real::CommitteeSignatures::new(&committee).context("the genesis' consensus keys are damaged")?;
     let signatures: Arc<dyn Signatures> = Arc::new(signatures);
     let verifier = MahiVerifier::new(config.clone(), committee.clone(), signatures.clone());
+    let unsigned = DataDirectory::new(data).unsigned();
     let factory: EngineFactory = Box::new(move |records, resume, now| {
         let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone()));
         let (signatures, coin, seed) = (signatures.clone(), coin.clone(), fresh_seed());
-        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
+        // An engine that was built before may have signed something.
+        let unsigned = unsigned.exists();
+        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
             as Box<dyn Engine>
     });
     Ok((Arc::new(verifier), factory))
 }
 
-fn autobahn(genesis: &Genesis, keys: ValidatorKeys) -> anyhow::Result<Built> {
+fn autobahn(genesis: &Genesis, keys: ValidatorKeys, _data: &Path) -> anyhow::Result<Built> {
     use corniche_autobahn::{Autobahn, AutobahnVerifier, Config, Setup, Signatures, Signer, real};
 
     let config = Config::from_genesis(genesis).map_err(anyhow::Error::msg)?;

@@ -16,6 +16,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Subcommand;
 use corniche_console::{exit, secret};
 use corniche_crypto::{BlsSecretKey, CoinPublicKeys, CoinSecretShare, ConsensusKey, EthereumKey};
+use corniche_store::DataDirectory;
 use corniche_types::{Address, B256, Bytes, Genesis, ValidatorIndex, ValidatorInfo};
 use std::{
     fs,
@@ -37,6 +38,10 @@ enum Command {
         /// Directory to create for the keys, mode 0700
         #[arg(long, value_name = "DIR", default_value = "keys")]
         out: PathBuf,
+        /// Data directory in which the validator will run; records there that the new keys have signed nothing, so that
+        /// a late first start is not taken for a lost disk
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
         /// Account that receives the validator's fees; default: a new account, whose key is created too
         #[arg(long, value_name = "ADDRESS")]
         fee_address: Option<Address>,
@@ -51,13 +56,16 @@ enum Command {
 /// Runs `corniche keys`.
 pub fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
-        Command::New { out, fee_address } => {
+        Command::New { out, data, fee_address } => {
             let mut keys = ValidatorKeys::from_seed(B256::random().0);
             if let Some(address) = fee_address {
                 keys.fee_address = address;
                 keys.fee_key = None;
             }
             keys.save(&out)?;
+            if let Some(data) = data {
+                keys.declare_unsigned(&data)?;
+            }
             exit::note(format_args!("secret keys are in {}: keep them, and keep them to yourself", out.display()));
             exit::result(public_json(&keys.public()));
         }
@@ -183,6 +191,13 @@ impl ValidatorKeys {
         }
         let public = directory.join("public.json");
         fs::write(&public, public_json(&self.public()) + "\n").with_context(|| format!("cannot write {}", public.display()))
+    }
+
+    /// Records in a validator's data directory that these keys have signed nothing. Only for keys just created.
+    pub fn declare_unsigned(&self, data: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
+        let path = DataDirectory::new(data).unsigned();
+        fs::write(&path, format!("{}\n", self.consensus.public())).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Reads a keys directory and checks that its parts belong together.

@@ -240,7 +240,10 @@ fn make(dir: &Path, up: &Up) -> anyhow::Result<Testnet> {
         let folder = dir.join(&name);
         fs::create_dir_all(&folder)?;
         match validator {
-            Some(keys) => keys.save(&folder.join("keys"))?,
+            Some(keys) => {
+                keys.save(&folder.join("keys"))?;
+                keys.declare_unsigned(&folder.join("data"))?;
+            }
             None => secret::write(&folder.join("network.key"), &hex::encode(full[index - up.validators].seed()))?,
         }
         // One node has a faucet, from the last funded account.

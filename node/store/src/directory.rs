@@ -5,6 +5,7 @@
 //!  keys/     0700                                  safety/  safety log      blocks/  block log
 //!  state/    checkpoint and indices                code/    compiled code   explorer/
 //!  trace/    recent events of the engine           VALIDATOR   written by the node: validator of this directory
+//!  UNSIGNED  written with new keys: they have signed nothing; removed before the first safety record
 //! ```
 //!
 //! Only `state/`, `code/` and `explorer/`, which are rebuilt, and `trace/`, which is optional, may be
@@ -23,7 +24,10 @@ use std::path::{Path, PathBuf};
 pub const SCHEMA: u32 = 1;
 
 /// Names allowed in a directory without `VERSION`: the node's own, and files that operators put beside them.
-const KNOWN: [&str; 10] = ["LOCK", "VALIDATOR", "keys", "safety", "blocks", "state", "code", "trace", "explorer", "lost+found"];
+const KNOWN: [&str; 11] =
+    ["LOCK", "VALIDATOR", UNSIGNED, "keys", "safety", "blocks", "state", "code", "trace", "explorer", "lost+found"];
+/// See [`DataDirectory::unsigned`].
+const UNSIGNED: &str = "UNSIGNED";
 const KNOWN_ENDINGS: [&str; 7] = [".toml", ".json", ".log", ".pid", ".txt", ".journal", ".journal.broken"];
 
 /// Chain of a data directory.
@@ -94,6 +98,26 @@ impl DataDirectory {
 
     pub fn version(&self) -> PathBuf {
         self.root.join("VERSION")
+    }
+
+    /// File with a validator's consensus key. While it exists, that key has signed nothing. The
+    /// command that creates the key creates the file. It is removed, durably, before the first record enters `safety/`. So a lost disk loses the
+    /// statement too, and a directory without the file may belong to a validator that forgot what it signed.
+    pub fn unsigned(&self) -> PathBuf {
+        self.root.join(UNSIGNED)
+    }
+
+    /// Removes [`Self::unsigned`] if it exists. The removal survives a power cut.
+    pub(crate) fn remove_unsigned(&self) -> Result<(), StoreError> {
+        let path = self.unsigned();
+        match fs::remove_file(&path) {
+            Ok(()) => {
+                let root = File::open(&self.root).map_err(StoreError::io("open", &self.root))?;
+                root.sync_all().map_err(StoreError::io("sync", &self.root))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StoreError::io("remove", &path)(error)),
+        }
     }
 
     /// Makes `keys/` accessible only to its owner; creates it if needed.

@@ -150,6 +150,10 @@ pub(crate) fn open(root: &Path, genesis: &Genesis, options: Options) -> Result<O
         blocks.append(head.height().next().0, false, |out| record::write_safety_end(out, safety.end()))?;
         blocks.commit()?;
     }
+    if safety.has_records() || safety.is_history_lost() {
+        // A copy from elsewhere, or of an earlier time.
+        directory.remove_unsigned()?;
+    }
     if safety.is_history_lost() {
         tracing::warn!("the safety log was lost: this validator does not vote until it has learned what it signed last");
     }

@@ -86,6 +86,11 @@ impl SafetyLog {
         Ok(())
     }
 
+    /// True if the log contains a record of the engine, or contained one that was released.
+    pub(crate) fn has_records(&self) -> bool {
+        !self.greatest.is_empty() || self.released > Ticket(0)
+    }
+
     pub(crate) fn is_history_lost(&self) -> bool {
         self.history_lost
     }

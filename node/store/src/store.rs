@@ -89,6 +89,11 @@ impl Store {
     /// once [`Store::sync`] returns the ticket.
     pub fn append_safety(&mut self, ticket: Ticket, record: &Bytes) -> Result<(), StoreError> {
         self.running()?;
+        if !self.safety.has_records() {
+            // From here on, nobody may claim that nothing was signed.
+            let removed = self.shared.directory.remove_unsigned();
+            self.keep(removed)?;
+        }
         let appended = self.safety.append(ticket, record);
         self.keep(appended)?;
         self.group.tickets.push(ticket);

@@ -18,8 +18,8 @@ const FORGOTTEN_COMMITS = 15;
 /** A frozen process runs this long of each period when it is slow. */
 const SLOW = { runsMs: 10, periodMs: 100 };
 
-/** Seconds by which a clock jumps. Others hold proposals from the future until their clocks reach them, so jumps ahead are short. */
-const JUMPS = [-3_600, -30, -3, 3];
+/** Seconds by which a clock jumps. */
+const JUMPS = [-3_600, -30, -3, 3, 30, 3_600];
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -55,7 +55,7 @@ export class Faults {
     const library = fakeClock();
     if (!library) return false;
     this.fakeClock = library;
-    this.kinds.push('clock');
+    this.kinds.push('clock', 'ahead');
     return true;
   }
 
@@ -120,9 +120,13 @@ export class Faults {
     return { hurt, heal: async () => node.thaw() };
   }
 
+  /** Its system clock is ahead by the longest jump. */
+  ahead(node) {
+    return this.clock(node, Math.max(...JUMPS));
+  }
+
   /** Its system clock jumps, stays wrong, and is set right. The process runs all the while. */
-  clock(node) {
-    const jump = JUMPS[this.random(JUMPS.length)];
+  clock(node, jump = JUMPS[this.random(JUMPS.length)]) {
     const file = `${node.dataDir}.clock`;
     const set = (seconds) => writeFileSync(file, `${seconds < 0 ? '' : '+'}${seconds}`);
     return {
@@ -139,12 +143,16 @@ export class Faults {
         await pause(this.between(this.lastsMs));
       },
       // Its time would run slowly until the system clock has caught up (docs/operate.md).
-      heal: async () => {
+      heal: async (user) => {
         node.kill();
         await node.gone();
         node.env = {};
-        await pause(Math.max(0, jump * 1_000));
         await node.restart();
+        // It takes part again: without it there is no quorum.
+        const other = this.network.validators.find((validator) => validator !== node);
+        other.freeze();
+        await user.transfer(this.network.validators.filter((validator) => validator !== other));
+        other.thaw();
       },
     };
   }

@@ -255,6 +255,7 @@ fn mahi_mahi(field: &Field, seat: &Seat, resume: Resume) -> anyhow::Result<(Box<
         committee,
         seed: now().0,
         records: Vec::new(),
+        unsigned: false,
         resume,
         now: now(),
     });

@@ -17,7 +17,7 @@ use corniche_pipeline::{
     CertificateKeys, ExecutionStage, ExecutionStart, Pipeline, Runner, Sealer, Setup, dev::Start as DevStart,
 };
 use corniche_state::{SharedTree, State};
-use corniche_store::{CodeCache, History, Options, Reader, Recovered, Store, Trace};
+use corniche_store::{CodeCache, DataDirectory, History, Options, Reader, Recovered, Store, Trace};
 use corniche_threads::Threads;
 use corniche_types::{B256, Genesis, Header, Height, Resume, ValidatorIndex, certified, header_hash};
 use corniche_vm::{Rules, Vm, VmConfig, wasm::ModuleCache};
@@ -124,7 +124,8 @@ impl Site {
         };
         // A development chain has nobody to follow, and obeys from the start.
         let warm_up = if self.dev { warm_up.and_then(WarmUp::finish) } else { warm_up };
-        let (verifier, engine_factory) = self.keys.clone().map(|keys| engines::build(genesis, keys)).transpose()?.unzip();
+        let (verifier, engine_factory) =
+            self.keys.clone().map(|keys| engines::build(genesis, keys, &self.data)).transpose()?.unzip();
         let certified = recovered.certificate.as_ref().map_or(Height(0), |certificate| certificate.height);
         let start = Start::new(&reader, &recovered, certified);
         let state = recovered.state.clone();
@@ -246,6 +247,18 @@ fn own_place(genesis: &Genesis, keys: Option<&ValidatorKeys>) -> anyhow::Result<
 /// A data directory belongs to one validator: in another's directory it would not find its own signatures.
 fn claim(data: &Path, keys: &ValidatorKeys) -> anyhow::Result<()> {
     let (path, own) = (data.join("VALIDATOR"), keys.consensus.public().to_string());
+    let unsigned = DataDirectory::new(data).unsigned();
+    match std::fs::read_to_string(&unsigned) {
+        Ok(key) if key.trim() != own => bail!(
+            "{} names the consensus key {}, these keys are of {own}; delete the file, or use the keys created with it",
+            unsigned.display(),
+            key.trim()
+        ),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot read {}", unsigned.display()));
+        }
+        _ => {}
+    }
     match std::fs::read_to_string(&path) {
         Ok(owner) if owner.trim() == own => Ok(()),
         Ok(owner) => bail!(
@@ -329,6 +342,12 @@ mod tests {
         for key in [&owner, &other] {
             assert!(refusal.contains(&key.consensus.public().to_string()), "{refusal}");
         }
+        claim(directory.path(), &owner).unwrap();
+        // The statement that nothing was signed is about one key, too.
+        other.declare_unsigned(directory.path()).unwrap();
+        let refusal = claim(directory.path(), &owner).unwrap_err().to_string();
+        assert!(refusal.contains("UNSIGNED names the consensus key"), "{refusal}");
+        owner.declare_unsigned(directory.path()).unwrap();
         claim(directory.path(), &owner).unwrap();
         // Content that is not text matches no validator.
         std::fs::write(directory.path().join("VALIDATOR"), [0xff; 4]).unwrap();

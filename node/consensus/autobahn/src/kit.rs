@@ -59,7 +59,7 @@ impl Kit for AutobahnKit {
     }
 
     fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
-        let corniche_testkit::Setup { me, seed, records, resume, now, forgery } = setup;
+        let corniche_testkit::Setup { me, seed, records, resume, now, forgery, .. } = setup;
         let signer: Arc<dyn Signer> = match forgery {
             Some(Forgery::Share) => Arc::new(BadShares(me)),
             _ => Arc::new(FakeKeys(me)),

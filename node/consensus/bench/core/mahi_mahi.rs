@@ -70,6 +70,7 @@ impl Subject for Mahi {
             coin: self.coin(me),
             seed: 1,
             records: Vec::new(),
+            unsigned: false,
             resume: Resume::default(),
             now: Micros::START.timestamp(),
         }))

@@ -5,9 +5,6 @@ use crate::rules::Waves;
 use corniche_types::{Genesis, TimestampMs};
 use std::collections::BTreeMap;
 
-/// Blocks whose timestamp is further ahead of `now` than this are held back.
-pub const MAX_CLOCK_AHEAD_MS: u64 = 500;
-
 /// Maximum total bytes of blocks that wait for missing ancestors, for all authors together.
 const MAX_PENDING_BYTES: usize = 256 << 20;
 

@@ -5,10 +5,10 @@
 
 use crate::{
     coin::Coins,
-    config::{Config, MAX_CLOCK_AHEAD_MS},
+    config::Config,
     dag::Dag,
     decisions::Decisions,
-    journal::Journal,
+    journal::{Journal, Record},
     keys::{Coin, Signatures, Signer},
     message::{Block, BlockRef, Content, Context, Message, Round, SignedBlock},
     proposer::{Proposer, Want},
@@ -21,7 +21,7 @@ use crate::{
     verify::Checked,
 };
 use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
-use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -29,8 +29,6 @@ use std::{
 
 /// If the oldest undecided slot is this many floor depths back, rounds continue at the heartbeat only.
 const MAX_OPEN_DEPTHS: u64 = 4;
-/// Maximum number of blocks held because of their timestamp, per author.
-const MAX_EARLY_BLOCKS: usize = 8;
 
 /// Arguments of [`MahiMahi::new`].
 pub struct Setup {
@@ -44,6 +42,9 @@ pub struct Setup {
     pub seed: u64,
     /// Records that were persisted and not released, in any order.
     pub records: Vec<(Ticket, Bytes)>,
+    /// The caller knows that this validator's key has signed nothing. It must forget that, durably, before the first
+    /// record is written. Then a first life that starts behind the peers' floor is not taken for a lost disk.
+    pub unsigned: bool,
     /// Point in the sequence of commits to continue from; may be ahead of the records.
     pub resume: Resume,
     pub now: TimestampMs,
@@ -75,8 +76,6 @@ pub struct MahiMahi {
     in_flight: Option<(Ticket, Arc<Block>)>,
     /// Slots with a non-empty, undelivered batch.
     undelivered: BTreeSet<(Round, ValidatorIndex)>,
-    /// Blocks with a future timestamp, by the time at which they may be processed.
-    early: BTreeMap<(TimestampMs, BlockRef), (ValidatorIndex, Arc<Block>)>,
     /// Siblings in the DAG beyond the first of each slot.
     pub(crate) extras: Extras,
     /// Authors that equivocated.
@@ -128,8 +127,7 @@ impl Engine for MahiMahi {
     }
 
     fn deadline(&self) -> Option<TimestampMs> {
-        let early = self.early.first_key_value().map(|((at, _), _)| *at);
-        [early, self.synchroniser.deadline(), self.repair_deadline(), self.pace_deadline()].into_iter().flatten().min()
+        [self.synchroniser.deadline(), self.repair_deadline(), self.pace_deadline()].into_iter().flatten().min()
     }
 }
 
@@ -137,13 +135,14 @@ impl MahiMahi {
     /// Recovery is construction (K1): rebuilds the DAG from the records, continues the sequence after `resume`, and
     /// asks the peers for the highest of this validator's own blocks.
     pub fn new(setup: Setup) -> Self {
-        let Setup { config, committee, signer, signatures, coin, seed, records, resume, now } = setup;
+        let Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now } = setup;
         let context = Context::new(&committee);
         let me = signer.as_ref().map(|signer| signer.index());
         let size = committee.size();
         let waves = config.waves(size);
-        // The chain has commits, but this validator has no record: it lost the records of what it signed.
-        let (blank, forgot) = (records.is_empty(), records.is_empty() && resume.index.0 > 0);
+        let blank = records.is_empty();
+        // The chain has commits, but this validator has no record: it lost the records of what it signed, if anything.
+        let forgot = blank && resume.index.0 > 0 && !unsigned;
         let limits = Limits {
             blocks: config.max_pending(size),
             weight: Weight { bytes: config.max_pending_bytes(size), missing: 32 * Config::max_parents(size) },
@@ -166,7 +165,6 @@ impl MahiMahi {
             closed_coins: BTreeSet::new(),
             in_flight: None,
             undelivered: BTreeSet::new(),
-            early: BTreeMap::new(),
             accused: BTreeSet::new(),
             equivocated: BTreeMap::new(),
             extras: Extras::new(size),
@@ -193,11 +191,17 @@ impl MahiMahi {
     fn recover(&mut self, records: Vec<(Ticket, Bytes)>) {
         let mut blocks = Vec::new();
         for (ticket, record) in records {
-            let signed: SignedBlock =
-                wire::decode(&record).expect("a record was encoded by this engine and its log checks sums");
-            let block = Block::trusted(signed, &self.context);
-            self.journal.recovered(ticket, block.round());
-            blocks.push(Arc::new(block));
+            match Record::decode(&record) {
+                Record::Block(signed) => {
+                    let block = Block::trusted(signed, &self.context);
+                    self.journal.recovered(ticket, block.round());
+                    blocks.push(Arc::new(block));
+                }
+                Record::Silence(round) => {
+                    self.journal.recovered(ticket, round);
+                    self.keep_silent(round);
+                }
+            }
         }
         blocks.sort_unstable_by_key(|block| block.reference());
         for block in blocks {
@@ -233,10 +237,6 @@ impl MahiMahi {
     fn take_deadline(&mut self) {
         if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.want == Want::Fresh) {
             proposer.want = Want::Standing;
-        }
-        while let Some(entry) = self.early.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let (from, block) = entry.remove();
-            self.take_block(from, block);
         }
         self.ask_for_missing();
         self.serve_waiting();
@@ -282,9 +282,6 @@ impl MahiMahi {
             return self.synchroniser.saw_far(self.now, reference);
         }
         self.synchroniser.reached(&reference);
-        if self.hold_if_early(from, &block) {
-            return;
-        }
         self.report_sibling(&block);
         if !self.is_surplus(&reference) {
             self.place(from, block, Origin::Peer);
@@ -307,21 +304,6 @@ impl MahiMahi {
         if let Some(proposer) = self.proposer.as_mut().filter(|proposer| proposer.me() == block.author()) {
             proposer.highest_signed = proposer.highest_signed.max(block.round());
         }
-    }
-
-    /// Holds a block whose timestamp is ahead of the own clock. Such a block is not invalid.
-    fn hold_if_early(&mut self, from: ValidatorIndex, block: &Arc<Block>) -> bool {
-        let due = TimestampMs(block.content().timestamp.0.saturating_sub(MAX_CLOCK_AHEAD_MS));
-        if due <= self.now {
-            return false;
-        }
-        self.early.insert((due, block.reference()), (from, block.clone()));
-        let of_author = |(_, reference): &&(TimestampMs, BlockRef)| reference.author == block.author();
-        if self.early.keys().filter(of_author).count() > MAX_EARLY_BLOCKS {
-            let farthest = self.early.keys().rfind(of_author).copied();
-            farthest.map(|key| self.early.remove(&key));
-        }
-        true
     }
 
     /// V8: inserts a block into the DAG if its history is complete; otherwise parks it.
@@ -396,6 +378,21 @@ impl MahiMahi {
         }
         let ticket = self.journal.append(block.round());
         self.outputs.push_back(Output::Persist(ticket, block.encode()));
+    }
+
+    /// K2: proposes nothing up to this round.
+    fn keep_silent(&mut self, round: Round) {
+        if let Some(proposer) = &mut self.proposer {
+            proposer.highest_signed = proposer.highest_signed.max(round);
+        }
+    }
+
+    /// Keeps silent in this life and in later ones. Recorded before any other record: with records, a later life does
+    /// not know any more that an earlier one was forgotten.
+    pub(crate) fn vow_silence(&mut self, round: Round) {
+        self.keep_silent(round);
+        let ticket = self.journal.append(round);
+        self.outputs.push_back(Output::Persist(ticket, Record::encode_silence(round)));
     }
 
     pub(crate) fn record_postponed(&mut self) {
@@ -500,7 +497,6 @@ impl MahiMahi {
             let batches = self.dag.siblings(round, author).map(|block| block.content().batch.clone());
             self.outputs.extend(batches.filter(|bytes| !bytes.is_empty()).map(|bytes| Output::Requeue(Batch { bytes })));
         }
-        self.early.retain(|(_, reference), _| reference.round > floor);
         self.accused = self.accused.split_off(&(floor + 1, ValidatorIndex(0)));
         if let Some(proposer) = &mut self.proposer {
             proposer.raise_floor(floor);
@@ -614,7 +610,7 @@ impl MahiMahi {
 
     /// Number of blocks in the DAG, of waiting blocks, and of verdicts not taken yet. For tests and metrics.
     pub fn footprint(&self) -> [usize; 3] {
-        [self.dag.len(), self.synchroniser.count() + self.early.len(), self.decisions.len()]
+        [self.dag.len(), self.synchroniser.count(), self.decisions.len()]
     }
 
     /// Bytes of blocks that wait for missing ancestors, and number of requested blocks.

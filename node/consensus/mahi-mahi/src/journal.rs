@@ -1,9 +1,31 @@
-//! Tracks live records: one per block in the DAG, and the own block that is not durable yet (W1, W2).
+//! Tracks live records: one per block in the DAG, the own block that is not durable yet (W1, W2), and the rounds in
+//! which a forgotten life may have signed (K2).
 
-use crate::message::Round;
+use crate::message::{Round, SignedBlock};
 use corniche_engine::Ticket;
-use corniche_types::TimestampMs;
+use corniche_types::{Bytes, TimestampMs, wire};
 use std::collections::BTreeMap;
+
+/// Content of a record.
+pub enum Record {
+    Block(SignedBlock),
+    /// This validator proposes nothing up to this round.
+    Silence(Round),
+}
+
+impl Record {
+    /// The two kinds have no tag: only a round is this short.
+    pub fn decode(record: &Bytes) -> Self {
+        if let Ok(round) = wire::decode(record) {
+            return Self::Silence(round);
+        }
+        Self::Block(wire::decode(record).expect("a record was encoded by this engine and its log checks sums"))
+    }
+
+    pub fn encode_silence(round: Round) -> Bytes {
+        wire::encode(&round).into()
+    }
+}
 
 /// Assigns tickets, and knows the records that are no longer needed.
 pub struct Journal {

@@ -60,14 +60,18 @@ impl Kit for MahiKit {
     }
 
     fn start(&self, setup: corniche_testkit::Setup) -> Box<dyn Measured> {
-        let corniche_testkit::Setup { me, seed, records, resume, now, forgery } = setup;
+        let corniche_testkit::Setup { me, seed, records, unsigned, resume, now, forgery } = setup;
         let signer: Arc<dyn Signer> = match forgery {
             Some(Forgery::Share) => Arc::new(BadShares(me)),
             _ => Arc::new(FakeKeys(me)),
         };
         let (config, committee, coin) = (self.config.clone(), self.committee.clone(), self.coin.clone());
         let (signer, signatures) = (Some(signer), Arc::new(FakeSignatures));
-        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
+        Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
+    }
+
+    fn trusts_unsigned(&self) -> bool {
+        true
     }
 
     fn verifier(&self) -> Arc<dyn Verifier> {

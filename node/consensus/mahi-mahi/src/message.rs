@@ -18,6 +18,8 @@ pub const BLOCK_TAG: &str = "corniche-mahi-mahi-block";
 pub const COIN_TAG: &str = "corniche-mahi-mahi-coin";
 /// Blocks of higher rounds are rejected, so that arithmetic on rounds cannot overflow.
 pub const MAX_ROUND: Round = Round(1 << 48);
+/// Highest timestamp of a block; thousands of years ahead.
+pub const MAX_TIMESTAMP: TimestampMs = TimestampMs(1 << 48);
 
 /// A round of the DAG; 0 holds the genesis blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]

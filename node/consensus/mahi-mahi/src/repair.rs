@@ -177,10 +177,10 @@ impl MahiMahi {
         // Without Byzantine validators, the others know every block of ours that exists, and all of them responded. If
         // no peer has reached round 1, the network is being born.
         if self.committee.faulty() > 0 {
-            match &mut self.proposer {
-                Some(proposer) if self.repair.forgot => proposer.highest_signed = proposer.highest_signed.max(highest + 1),
-                _ if highest > Round(0) => self.repair.doubtful = highest + 1,
-                _ => {}
+            if self.repair.forgot && self.proposer.is_some() {
+                self.vow_silence(highest + 1);
+            } else if highest > Round(0) {
+                self.repair.doubtful = highest + 1;
             }
         }
         self.record_postponed();

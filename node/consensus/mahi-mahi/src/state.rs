@@ -122,8 +122,10 @@ impl Sequence {
     }
 }
 
-/// Lower median of the timestamps of the leader's parents in the previous round. It is between honest timestamps,
-/// because at most f of at least n − f are not honest. Genesis blocks have no time.
+/// Lower median of the timestamps of the leader's parents in the previous round. At most f of these blocks are by
+/// validators that lie or whose clocks are wrong. At least 2f + 1 blocks are by distinct authors (V3, V4), so at least
+/// f + 1 of them are right, and the lower median is between two right timestamps. Nothing else bounds a block's
+/// timestamp. Genesis blocks have no time.
 fn previous_round_time(dag: &Dag, leader: &Block) -> TimestampMs {
     let previous = leader.parents().iter().filter(|parent| parent.round + 1 == leader.round());
     let mut times: Vec<_> = previous.filter_map(|parent| dag.get(parent)).map(|block| block.content().timestamp).collect();

@@ -10,7 +10,9 @@
 use crate::{
     config::Config,
     keys::Signatures,
-    message::{Block, BlockRef, CoinHelp, Content, Context, Fetch, Found, Hello, MAX_ROUND, Message, Round, SignedBlock},
+    message::{
+        Block, BlockRef, CoinHelp, Content, Context, Fetch, Found, Hello, MAX_ROUND, MAX_TIMESTAMP, Message, Round, SignedBlock,
+    },
 };
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
 use corniche_types::{Bytes, ValidatorIndex, wire};
@@ -135,6 +137,9 @@ impl MahiVerifier {
         }
         if content.round < Round(1) || content.round > MAX_ROUND {
             return Err(format!("round {} of a block", content.round));
+        }
+        if content.timestamp > MAX_TIMESTAMP {
+            return Err(format!("timestamp {} of a block, at most {}", content.timestamp.0, MAX_TIMESTAMP.0));
         }
         if content.batch.len() > self.config.batch_bytes as usize {
             return Err(format!("batch of {} bytes, at most {}", content.batch.len(), self.config.batch_bytes));

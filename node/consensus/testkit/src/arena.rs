@@ -22,7 +22,7 @@ pub struct Arena {
     kit: Rc<dyn Kit>,
     doubles: BTreeMap<usize, Double>,
     /// Validators with commits but without records, now or earlier. Their disk was lost, or they followed certified
-    /// commits before their first record. They cannot tell which, so both count among the f.
+    /// commits before their first record. They may be unable to tell which, and then both count among the f.
     recordless: BTreeSet<usize>,
     next_transaction: TransactionId,
 }
@@ -126,7 +126,8 @@ impl Arena {
             if disk.position + most_behind < certified {
                 disk.position = certified;
             }
-            if disk.position > 0 && disk.records.is_empty() {
+            let is_known_first = self.kit.trusts_unsigned() && !disk.may_have_signed;
+            if disk.position > 0 && disk.records.is_empty() && !is_known_first {
                 self.recordless.insert(identity);
             }
         }
@@ -150,6 +151,7 @@ impl Arena {
         let Some(disk) = self.world.disk(identity) else { return false };
         self.ledger.borrow_mut().forgive(std::mem::take(&mut disk.submitted));
         disk.records.clear();
+        disk.may_have_signed = true;
         disk.position = certified;
         self.recordless.insert(identity);
         self.ledger.borrow_mut().demote(identity, Standing::Forgetful);

@@ -30,6 +30,11 @@ pub trait Kit {
         &[]
     }
 
+    /// True if a validator that is known to have signed nothing is never taken for one that lost its disk.
+    fn trusts_unsigned(&self) -> bool {
+        false
+    }
+
     /// Creates the gang of these members: identity and name of the double.
     fn gang(&self, _members: &BTreeMap<usize, &'static str>) -> Option<Box<dyn Gang>> {
         None
@@ -63,6 +68,8 @@ pub struct Setup {
     pub me: ValidatorIndex,
     pub seed: u64,
     pub records: Vec<(Ticket, Bytes)>,
+    /// The disk shows that this validator never wrote a record, so it has signed nothing.
+    pub unsigned: bool,
     pub resume: Resume,
     pub now: TimestampMs,
     /// Set for a Byzantine double that signs false data.

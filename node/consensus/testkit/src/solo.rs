@@ -44,6 +44,8 @@ impl Packet {
 #[derive(Clone, Default)]
 pub struct SoloDisk {
     pub records: BTreeMap<Ticket, Bytes>,
+    /// A record was written, or the disk was lost. Durable before the first record.
+    pub may_have_signed: bool,
     /// The last commit whose state was stored.
     pub position: u64,
     /// Transactions submitted here: the notes of the users, not of the node. Users submit again after a restart.
@@ -92,7 +94,8 @@ impl EngineProcess {
         let own = |id: &VertexId| id.author == me;
         let durable = records.iter().filter_map(|(_, record)| kit.peek_record(record)).filter(own).collect();
         let forgery = double.and_then(Double::signs);
-        let engine = kit.start(Setup { me, seed, records, resume, now: now.timestamp(), forgery });
+        let unsigned = !disk.may_have_signed;
+        let engine = kit.start(Setup { me, seed, records, unsigned, resume, now: now.timestamp(), forgery });
         let queue = disk.submitted.iter().copied().filter(|id| !ledger.borrow().is_delivered(*id)).collect();
         let mut process = Self {
             verifier: kit.verifier(),
@@ -179,6 +182,7 @@ impl EngineProcess {
             Output::WantBatch { .. } => self.wants = true,
             Output::Send { to, message } => self.send(now, to, message),
             Output::Persist(ticket, record) => {
+                self.disk.may_have_signed = true;
                 self.actions.push_back(Action::Write { id: ticket.0, bytes: record.len() });
                 if self.disk.records.contains_key(&ticket) || self.unsynced.insert(ticket, record).is_some() {
                     self.ledger.borrow_mut().violation(format!("validator {} used {ticket:?} twice", self.me));

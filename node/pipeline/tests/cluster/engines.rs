@@ -119,8 +119,9 @@ impl EngineKind {
                 Box::new(move |records, resume, now| {
                     let (config, committee, coin) = (config.clone(), committee.clone(), coin.clone());
                     let (signer, signatures, seed) = (Some(signer.clone() as _), signatures.clone(), start * 1_000 + now.0);
-                    Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
-                        as Box<dyn Engine>
+                    let unsigned = false;
+                    let setup = Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now };
+                    Box::new(MahiMahi::new(setup)) as Box<dyn Engine>
                 })
             }
             Autobahn => {

@@ -101,7 +101,8 @@ impl Named for Network {
         Box::new(move |Start { seed, records, resume, now }| {
             let (config, committee, signer) = (config.clone(), committee.clone(), Some(signer.clone()));
             let (signatures, coin) = (signatures.clone(), coin.clone());
-            Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, resume, now }))
+            let unsigned = false;
+            Box::new(MahiMahi::new(Setup { config, committee, signer, signatures, coin, seed, records, unsigned, resume, now }))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use corniche_engine::Ticket;
-use corniche_store::Backend;
+use corniche_store::{Backend, DataDirectory};
 use corniche_types::Bytes;
 use std::fs;
 
@@ -188,4 +188,45 @@ fn an_end_torn_after_the_last_block_is_no_loss() {
     fs::File::options().write(true).open(newest).unwrap().set_len(length - 1).unwrap();
     let (_, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
     assert!(!recovered.safety_lost);
+}
+
+/// `UNSIGNED` is gone before the first record can be on disk, and only then.
+#[test]
+fn the_first_record_ends_the_statement_that_nothing_was_signed() {
+    let directory = tempfile::tempdir().unwrap();
+    let unsigned = DataDirectory::new(directory.path()).unsigned();
+    fs::write(&unsigned, "key").unwrap();
+    let mut chain = Chain::new();
+    for _ in 0..2 {
+        let (mut store, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+        assert!(recovered.safety.is_empty() && unsigned.exists());
+        // A node that follows stores blocks long before its first record.
+        store.append_block(chain.extend()).unwrap();
+        store.sync().unwrap();
+    }
+    let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+    assert!(unsigned.exists());
+    store.append_safety(Ticket(1), &safety_record(1)).unwrap();
+    assert!(!unsigned.exists(), "removed before anything is written");
+    store.append_safety(Ticket(2), &safety_record(2)).unwrap();
+    store.sync().unwrap();
+}
+
+#[test]
+fn a_statement_beside_records_or_after_their_loss_is_a_copy_and_is_removed() {
+    for is_lost in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut store, _) = open(directory.path(), options(Backend::Redb)).unwrap();
+        store.append_safety(Ticket(1), &safety_record(1)).unwrap();
+        store.append_block(Chain::new().extend()).unwrap();
+        store.sync().unwrap();
+        drop(store);
+        if is_lost {
+            fs::remove_dir_all(directory.path().join("safety")).unwrap();
+        }
+        let unsigned = DataDirectory::new(directory.path()).unsigned();
+        fs::write(&unsigned, "key").unwrap();
+        let (_, recovered) = open(directory.path(), options(Backend::Redb)).unwrap();
+        assert_eq!((recovered.safety_lost, unsigned.exists()), (is_lost, false));
+    }
 }

@@ -9,9 +9,11 @@ use corniche_engine::{
     Batch, Committee, Engine, Input, Offence, Ordered, Output, Recipients, Resume, Ticket, TraceEvent, Verifier,
 };
 use corniche_testkit::{Action, Adversary, DiskModel, Event, Fate, Links, Micros, Process, View, World};
-use corniche_types::{Bytes, ValidatorIndex, wire};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, VecDeque},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -25,10 +27,14 @@ pub struct Disk {
     pub resume: Resume,
 }
 
+/// How far each validator's clock is ahead of the time, ms. A life's own time never goes back.
+type Clocks = Rc<RefCell<Vec<i64>>>;
+
 /// One validator, and a record of its actions.
 pub struct Node {
     me: ValidatorIndex,
     size: usize,
+    clocks: Clocks,
     pub engine: Autobahn,
     verifier: Arc<AutobahnVerifier>,
     pub disk: Disk,
@@ -49,6 +55,15 @@ pub struct Node {
 }
 
 impl Node {
+    /// Time on its clock.
+    fn clock(&self, now: Micros) -> TimestampMs {
+        TimestampMs(now.timestamp().0.saturating_add_signed(self.ahead_ms()))
+    }
+
+    fn ahead_ms(&self) -> i64 {
+        self.clocks.borrow()[self.me.as_usize()]
+    }
+
     fn drain(&mut self, now: Micros) {
         loop {
             while let Some(output) = self.engine.poll() {
@@ -61,7 +76,7 @@ impl Node {
             self.batches += 1;
             let ready: Vec<_> = self.queue.drain(..).collect();
             let text = if ready.is_empty() { format!("v{}b{}", self.me, self.batches) } else { ready.join(" ") };
-            self.engine.handle(now.timestamp(), Input::Batch(Batch { bytes: text.into_bytes().into() }));
+            self.engine.handle(self.clock(now), Input::Batch(Batch { bytes: text.into_bytes().into() }));
         }
     }
 
@@ -134,7 +149,7 @@ impl Process for Node {
             }
             Event::Deadline => Input::Deadline,
         };
-        self.engine.handle(now.timestamp(), input);
+        self.engine.handle(self.clock(now), input);
         self.drain(now);
     }
 
@@ -143,7 +158,8 @@ impl Process for Node {
     }
 
     fn deadline(&self) -> Option<Micros> {
-        self.engine.deadline().map(Micros::from_timestamp)
+        let at = self.engine.deadline()?.0.saturating_add_signed(-self.ahead_ms());
+        Some(Micros::from_timestamp(TimestampMs(at)))
     }
 
     fn power_off(self) -> Disk {
@@ -171,6 +187,7 @@ pub const LOST: Fate = Fate::Hold(u64::MAX);
 
 pub struct Cluster {
     pub world: World<Node>,
+    pub clocks: Clocks,
     pub committee: Committee,
 }
 
@@ -212,10 +229,13 @@ impl Cluster {
         signatures: Arc<dyn Signatures>,
     ) -> Self {
         let (members, size) = (committee.clone(), links.size());
+        let clocks = Clocks::new(RefCell::new(vec![0; size]));
+        let their_clocks = clocks.clone();
         let start = move |node: usize, disk: Disk, now: Micros, seed: u64| {
             let mut node = Node {
                 me: index(node),
                 size,
+                clocks: their_clocks.clone(),
                 engine: Autobahn::new(Setup {
                     config: config.clone(),
                     committee: members.clone(),
@@ -224,7 +244,7 @@ impl Cluster {
                     seed,
                     records: disk.records.clone().into_iter().collect(),
                     resume: disk.resume.clone(),
-                    now: now.timestamp(),
+                    now: TimestampMs(now.timestamp().0.saturating_add_signed(their_clocks.borrow()[node])),
                 }),
                 verifier: Arc::new(AutobahnVerifier::new(config.clone(), members.clone(), signatures.clone())),
                 disk,
@@ -246,7 +266,7 @@ impl Cluster {
             node
         };
         let disks = DiskModel { sync: Micros::ZERO, rate: None };
-        Self { world: World::new(links, disks, 1, Box::new(start)), committee }
+        Self { world: World::new(links, disks, 1, Box::new(start)), clocks, committee }
     }
 
     pub fn size(&self) -> usize {
@@ -296,7 +316,7 @@ impl Cluster {
         for node in up {
             self.world.with(node, |node| {
                 let certified = certified.min(node.disk.resume.index);
-                node.engine.handle(now.timestamp(), Input::Certified(certified));
+                node.engine.handle(node.clock(now), Input::Certified(certified));
                 node.drain(now);
             });
         }

@@ -1,6 +1,7 @@
 //! Whole engines on a virtual network, one scenario per file.
 
 mod backlog;
+mod clocks;
 mod cluster;
 mod dead;
 mod delays;

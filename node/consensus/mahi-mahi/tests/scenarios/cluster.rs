@@ -45,6 +45,8 @@ pub struct Node {
     pub engine: Option<MahiMahi>,
     /// Durable records.
     pub disk: BTreeMap<Ticket, Bytes>,
+    /// It never wrote a record. Durable, and false after the disk was lost.
+    pub unsigned: bool,
     unsynced: BTreeMap<Ticket, Bytes>,
     /// Incremented at every start; events of earlier lives are dropped.
     life: u64,
@@ -85,10 +87,14 @@ pub struct Cluster {
     pub random: Random,
     /// Messages between different groups are lost.
     pub groups: Vec<u8>,
+    /// How far each validator's clock is ahead of the time, ms. A life's own time never goes back.
+    pub ahead_ms: Vec<i64>,
     /// Messages of these validators are lost.
     pub muted: BTreeSet<usize>,
     /// Lost blocks per thousand, among blocks pushed by their authors.
     pub push_loss: u64,
+    /// Pushed blocks of rounds above this one are lost.
+    pub lost_above: Option<Round>,
     /// Every own block that was sent.
     pub archive: BTreeMap<(Round, ValidatorIndex), SignedBlock>,
     pub sent_bytes: usize,
@@ -136,6 +142,7 @@ impl Cluster {
             role: *role,
             engine: None,
             disk: BTreeMap::new(),
+            unsigned: true,
             unsynced: BTreeMap::new(),
             life: 0,
             log: Vec::new(),
@@ -158,8 +165,10 @@ impl Cluster {
             disk_ms: 0,
             random: Random::new(seed),
             groups: vec![0; roles.len()],
+            ahead_ms: vec![0; roles.len()],
             muted: BTreeSet::new(),
             push_loss: 0,
+            lost_above: None,
             archive: BTreeMap::new(),
             sent_bytes: 0,
             last_nonce: vec![0; roles.len()],
@@ -186,8 +195,9 @@ impl Cluster {
             coin: self.keys.coin.clone(),
             seed: self.random.draw(),
             records,
+            unsigned: self.nodes[node].unsigned,
             resume,
-            now: TimestampMs(self.now),
+            now: self.clock(node),
         });
         let state = &mut self.nodes[node];
         (state.engine, state.wants, state.life) = (Some(engine), false, state.life + 1);
@@ -259,9 +269,15 @@ impl Cluster {
         self.input(node, Input::Batch(Batch { bytes }));
     }
 
+    /// Time on a validator's clock.
+    fn clock(&self, node: usize) -> TimestampMs {
+        TimestampMs(self.now.saturating_add_signed(self.ahead_ms[node]))
+    }
+
     pub fn input(&mut self, node: usize, input: Input) {
+        let now = self.clock(node);
         if let Some(engine) = &mut self.nodes[node].engine {
-            engine.handle(TimestampMs(self.now), input);
+            engine.handle(now, input);
             self.drain(node);
         }
     }
@@ -297,6 +313,7 @@ impl Cluster {
     fn persist(&mut self, node: usize, ticket: Ticket, record: Bytes) -> bool {
         let state = &mut self.nodes[node];
         assert!(!state.disk.contains_key(&ticket), "{ticket:?} was used before");
+        state.unsigned = false;
         state.unsynced.insert(ticket, record);
         state.persisted += 1;
         let event = Event::Synced { node, life: state.life, ticket };
@@ -353,6 +370,7 @@ impl Cluster {
         };
         self.sent_bytes += message.len() * targets.len();
         let targets: Vec<usize> = match &own_block {
+            Some(block) if self.lost_above.is_some_and(|round| block.content.round > round) => Vec::new(),
             Some(_) if self.push_loss > 0 => {
                 targets.into_iter().filter(|_| self.random.below(1_000) >= self.push_loss).collect()
             }
@@ -445,8 +463,11 @@ impl Cluster {
     }
 
     fn step(&mut self, end: u64) -> bool {
-        let deadlines =
-            self.nodes.iter().enumerate().filter_map(|(node, state)| Some((state.engine.as_ref()?.deadline()?.0, node)));
+        let due = |(node, state): (usize, &Node)| {
+            let at = state.engine.as_ref()?.deadline()?.0;
+            Some((at.saturating_add_signed(self.ahead_ms[node].saturating_neg()), node))
+        };
+        let deadlines = self.nodes.iter().enumerate().filter_map(due);
         let deadline = deadlines.min().filter(|(at, _)| *at <= end);
         let event = self.events.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
         match (event, deadline) {

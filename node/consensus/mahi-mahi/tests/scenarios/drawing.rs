@@ -103,7 +103,7 @@ impl Drawing {
         let verifier = MahiVerifier::new(config.clone(), committee.clone(), Arc::new(FakeSignatures));
         let (now, records, resume) = (TimestampMs(1_000), Vec::new(), Resume::default());
         let (signatures, coin) = (Arc::new(FakeSignatures), coin.shared());
-        let setup = Setup { config, committee, signer: None, signatures, coin, seed: 1, records, resume, now };
+        let setup = Setup { config, committee, signer: None, signatures, coin, seed: 1, records, unsigned: false, resume, now };
         let mut engine = MahiMahi::new(setup);
         for position in order {
             let block = self.blocks[position].1.clone();

@@ -162,8 +162,8 @@ fn whoever_does_not_know_signs_nothing_twice_while_the_others_are_a_quorum() {
     }
 }
 
-/// A first life that begins behind everybody's floor starts after certified commits, without records. This looks like a
-/// lost disk, so it counts among the f: f − 1 others may be away.
+/// A first life that begins behind everybody's floor starts after certified commits, without records. Unless it is known
+/// to have signed nothing, this looks like a lost disk, so it counts among the f: f − 1 others may be away.
 #[test]
 fn a_first_life_that_follows_counts_as_one_that_forgot() {
     for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
@@ -171,6 +171,7 @@ fn a_first_life_that_follows_counts_as_one_that_forgot() {
         let mut cluster = Cluster::honest(size, quick(), 11);
         cluster.crash(newborn);
         cluster.nodes[newborn].disk.clear();
+        cluster.nodes[newborn].unsigned = false;
         busy(&mut cluster, 20);
         (0..faulty).for_each(|node| cluster.crash(node));
         let log = cluster.nodes[faulty].log.clone();
@@ -184,6 +185,80 @@ fn a_first_life_that_follows_counts_as_one_that_forgot() {
         cluster.restart(0, commits);
         let lacking =
             |cluster: &Cluster| [0, newborn].iter().any(|node| !cluster.delivered(*node).contains(&"first".to_owned()));
+        assert!(cluster.run_while(20_000, lacking), "n = {size}");
+        cluster.assert_agreement();
+    }
+}
+
+/// A first life behind everybody's floor that is known to have signed nothing does not count among the f: with it the
+/// others are a quorum again, and it may even propose in the round that they have reached.
+#[test]
+fn a_first_life_known_to_have_signed_nothing_follows_and_goes_on_with_f_others_away() {
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        for steps in 10..30 {
+            let newborn = size - 1;
+            let mut cluster = Cluster::honest(size, quick(), 11 + steps);
+            cluster.crash(newborn);
+            busy(&mut cluster, steps as usize);
+            (0..faulty).for_each(|node| cluster.crash(node));
+            busy(&mut cluster, 10);
+            let log = cluster.nodes[faulty].log.clone();
+            let resume = cluster.resume_after(faulty, log.len());
+            cluster.nodes[newborn].log = log;
+            cluster.start(newborn, resume.clone());
+            // It follows further, or loses power, before it has written a record.
+            cluster.crash(newborn);
+            assert!(cluster.nodes[newborn].unsigned && cluster.nodes[newborn].disk.is_empty());
+            cluster.start(newborn, resume);
+            cluster.submit(newborn, "first");
+            let up: Vec<_> = (faulty..size).collect();
+            let lacking = |cluster: &Cluster| up.iter().any(|node| !cluster.delivered(*node).contains(&"first".to_owned()));
+            assert!(cluster.run_while(10_000, lacking), "n = {size}, {steps} steps");
+            assert!(!cluster.nodes[newborn].unsigned, "its first record ended that");
+            cluster.assert_agreement();
+        }
+    }
+}
+
+/// A validator that has standing again after a loss writes down blocks of others. If power fails before its first own block, its
+/// records look whole. It must still propose only above the rounds that the lost life may have signed.
+#[test]
+fn power_fails_before_the_first_block_after_a_loss() {
+    for (size, faulty) in [(4, 1), (7, 2), (10, 3)] {
+        let loser = size - 1;
+        let mut cluster = Cluster::honest(size, quick(), 3);
+        busy(&mut cluster, 10);
+        cluster.run_for(2_500);
+        // Its last block, one round above everything the others know, reaches no validator.
+        cluster.muted.insert(loser);
+        let sent = cluster.nodes[loser].sent_blocks;
+        cluster.submit(loser, "unseen");
+        assert!(cluster.run_while(1_000, |cluster| cluster.nodes[loser].sent_blocks == sent));
+        let commits = cluster.nodes[loser].log.len();
+        cluster.crash(loser);
+        cluster.muted.clear();
+        cluster.nodes[loser].disk.clear();
+        // All others respond, but their next blocks are delayed.
+        cluster.lost_above =
+            cluster.archive.keys().filter(|(_, author)| *author != index(loser)).map(|(round, _)| *round).max();
+        cluster.restart(loser, commits);
+        assert!(cluster.run_while(1_000, |cluster| cluster.nodes[loser].disk.is_empty()));
+        // With all records written, the peers know no block of its own that it lacks.
+        cluster.run_for(0);
+        cluster.crash(loser);
+        cluster.lost_above = None;
+        // Without the validators that go away now, the others wait for its block of the very round that it signed.
+        (0..faulty).for_each(|node| cluster.crash(node));
+        cluster.restart(loser, commits);
+        cluster.connect_all();
+        cluster.submit(loser, "back");
+        // The cluster checks that no round is signed twice.
+        cluster.run_for(10_000);
+        for node in 0..faulty {
+            let commits = cluster.nodes[node].log.len();
+            cluster.restart(node, commits);
+        }
+        let lacking = |cluster: &Cluster| (0..size).any(|node| !cluster.delivered(node).contains(&"back".to_owned()));
         assert!(cluster.run_while(20_000, lacking), "n = {size}");
         cluster.assert_agreement();
     }

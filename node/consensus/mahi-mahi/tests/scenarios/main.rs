@@ -10,6 +10,7 @@ mod drawing;
 mod agreement;
 mod beyond;
 mod checklist;
+mod clocks;
 mod coin;
 mod coin_attack;
 mod decisions;

@@ -546,18 +546,10 @@ fn surplus_siblings_in_answers_cost_no_signature_check() {
 
 #[test]
 fn answers_that_do_not_help_buy_little_time() {
-    let early = |cluster: &Cluster, number: u64| {
-        let (_, mut block) = large(cluster, clock(cluster, 1) + 1, number, 0);
-        // Held because of its timestamp; displaces a block that is held for longer.
-        block.content.timestamp = TimestampMs(cluster.now + 1_000_000 - number);
-        let digest = Context::new(&cluster.keys.committee).digest(&block.content);
-        block.signature = cluster.keys.signers[0].sign(&digest);
-        block
-    };
     let waiting = |cluster: &Cluster, number: u64| large(cluster, clock(cluster, 1) + 250 - number / 256 % 240, number, 0).1;
     let unsigned = |cluster: &Cluster, number: u64| SignedBlock { signature: [7; 64], ..waiting(cluster, number) };
     type Kind<'a> = &'a dyn Fn(&Cluster, u64) -> SignedBlock;
-    for (seed, kind) in [(65, &early as Kind<'_>), (66, &waiting), (67, &unsigned)] {
+    for (seed, kind) in [(66, &waiting as Kind<'_>), (67, &unsigned)] {
         let (mut cluster, counting) = with_a_shunned_author(seed);
         let (start, mut checks) = (cluster.now, 0);
         for answer in 0..400 {
