@@ -138,6 +138,26 @@ fn answers_that_nobody_asked_for_are_dropped() {
     assert_eq!(net.nodes[3].footprint(), 0);
 }
 
+#[test]
+fn a_useless_answer_is_the_only_one_until_the_peer_is_asked_again() {
+    let mut net = Net::new(4, Config::default());
+    let cars = net.chain(5, "c", &[1, 2]);
+    let others = net.chain(5, "others", &[1, 2]);
+    net.take(3, &cars[4]);
+    let awaits = |net: &Net, peer: usize| net.nodes[3].awaits_cars(index(peer), OWNER);
+    let asked = (0..3).find(|peer| awaits(&net, *peer)).expect("a signer is asked");
+    assert_eq!((0..3).filter(|peer| awaits(&net, *peer)).count(), 1);
+    assert!(!net.nodes[3].awaits_cars(index(asked), index(1)), "not about another lane");
+    net.act(3, |lanes, now| lanes.take_cars(now, index(asked), others[4].tip(), &others));
+    assert!(!awaits(&net, asked));
+    net.queue.clear();
+    (0..4).for_each(|_| net.later(net.config.fetch_retry_ms));
+    assert!(awaits(&net, asked), "asked again");
+    net.act(3, |lanes, now| lanes.take_cars(now, index(asked), cars[3].tip(), &cars[..4]));
+    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(5));
+    assert!((0..3).all(|peer| !awaits(&net, peer)));
+}
+
 /// No vote waits for a body, and no cut names one.
 fn drop_all(net: &mut Net, node: usize) {
     net.act(node, |lanes, _| lanes.drop_bodies(|_| false, |_| false));
