@@ -223,11 +223,12 @@ impl Autobahn {
 
     /// Drops an unsolicited response unread, because reading takes a microsecond per car.
     fn take_cars(&mut self, from: ValidatorIndex, tip: Tip, unread: &Bytes) {
-        if !self.lanes.awaits_cars(from, tip.lane) {
+        let owed = self.lanes.cars_owed(from, tip.lane);
+        if owed == 0 {
             return;
         }
         // An invalid response counts as an empty one.
-        let cars = self.reader.read_cars(unread).unwrap_or_default();
+        let cars = self.reader.read_cars(unread, owed).unwrap_or_default();
         self.lanes.take_cars(self.now, from, tip, &cars);
         self.is_fetch_due = true;
     }

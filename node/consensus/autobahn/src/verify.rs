@@ -124,6 +124,12 @@ fn decode(bytes: &Bytes) -> Result<Message, String> {
     wire::decode(bytes).map_err(|error| error.to_string())
 }
 
+/// Returns the tip of an encoded [`Message::Cars`] and its number of cars.
+fn head_of_cars(bytes: &Bytes) -> Result<(Tip, u32), String> {
+    let mut body = bytes.get(2..).unwrap_or_default();
+    BorshDeserialize::deserialize(&mut body).map_err(|error| error.to_string())
+}
+
 fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Checks {
     if holds { Ok(()) } else { Err(otherwise()) }
 }
@@ -231,17 +237,17 @@ impl AutobahnVerifier {
     /// SYNC-REPLY: reads the tip only. Ten thousand cars take ten milliseconds to decode and hash, also if nobody
     /// requested them.
     fn check_tip_of_cars(&self, bytes: &Bytes) -> Result<Checked, String> {
-        let mut body = bytes.get(2..).unwrap_or_default();
-        let tip = Tip::deserialize(&mut body).map_err(|error| error.to_string())?;
+        let (tip, _) = head_of_cars(bytes)?;
         self.check_tip(&tip)?;
         Ok(Checked::Cars { tip, unread: bytes.clone() })
     }
 
-    /// Reads a requested response, [`Checked::Cars`]: a chain that ends at its tip, or nothing. The hashes are checked;
-    /// [`crate::Lanes::take_cars`] checks signatures where they do not suffice.
-    pub(crate) fn read_cars(&self, unread: &Bytes) -> Result<Vec<Arc<NamedCar>>, String> {
+    /// Reads a requested response, [`Checked::Cars`]: a chain of at most `most` cars that ends at its tip, or nothing. The
+    /// hashes are checked; [`crate::Lanes::take_cars`] checks signatures where they do not suffice.
+    pub fn read_cars(&self, unread: &Bytes, most: usize) -> Result<Vec<Arc<NamedCar>>, String> {
+        let (_, count) = head_of_cars(unread)?;
+        must(count as usize <= most, || format!("{count} cars, at most {most}"))?;
         let Message::Cars { tip, mut cars } = decode(unread)? else { return Err("no cars".into()) };
-        must(cars.len() <= MAX_CARS, || format!("{} cars, at most {MAX_CARS}", cars.len()))?;
         // Inside a chain, certificates add nothing to the chain.
         cars.iter_mut().rev().skip(1).for_each(|car| car.certificate = None);
         let named = |car| self.check_unsigned(car).map(Arc::new);

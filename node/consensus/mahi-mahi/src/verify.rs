@@ -113,7 +113,7 @@ impl MahiVerifier {
 
     /// Reads a requested response, [`Checked::Found`]: its blocks, with unchecked signatures, and the references that
     /// the sender lacks.
-    pub(crate) fn read_found(&self, unread: &Bytes) -> Result<(Vec<Arc<Block>>, Vec<BlockRef>), String> {
+    pub fn read_found(&self, unread: &Bytes) -> Result<(Vec<Arc<Block>>, Vec<BlockRef>), String> {
         let message = wire::decode(unread).map_err(|error| error.to_string())?;
         let Message::Found(Found { blocks, missing }) = message else { return Err("no response".into()) };
         self.check_count("blocks", blocks.len())?;

@@ -14,7 +14,7 @@
 //!
 //! No peer can make this grow without bound. There are at most [`MAX_EARLY`] certified tips per lane, bodies are
 //! bounded by the votes that wait for them, and only requested parts of a response are accepted. Targets that are not
-//! due cost nothing. Responses are read only from peers that owe one ([`Lanes::awaits_cars`]).
+//! due cost nothing. Responses are read only from peers that owe one ([`Lanes::cars_owed`]).
 
 use super::{Effect, Lanes, OVERHEAD, lane::Lane};
 use crate::{
@@ -254,9 +254,13 @@ impl Fetches {
         self.targets.range(lowest(lane)..).take_while(move |(tip, _)| tip.lane == lane)
     }
 
-    /// Returns true if `from` owes a response about this lane.
-    fn owes(&self, from: ValidatorIndex, lane: ValidatorIndex) -> bool {
-        self.of_lane(lane).any(|(_, target)| target.owing.contains(&from))
+    /// The greatest need of the responses that `from` owes about this lane.
+    fn owes(&self, from: ValidatorIndex, lane: ValidatorIndex) -> Option<Need> {
+        self.of_lane(lane)
+            .map(|(_, target)| target)
+            .filter(|target| target.owing.contains(&from))
+            .map(|target| target.need)
+            .max()
     }
 
     /// Counts a useless response as the response to all requests about this lane, so that a source cannot send more of
@@ -347,9 +351,13 @@ impl Lanes {
         }
     }
 
-    /// Returns true if this peer owes a response about the lane. Other responses need not be read.
-    pub fn awaits_cars(&self, from: ValidatorIndex, lane: ValidatorIndex) -> bool {
-        self.fetches.owes(from, lane)
+    /// Maximum number of cars in a response that this peer owes about the lane; 0 if it owes none.
+    pub fn cars_owed(&self, from: ValidatorIndex, lane: ValidatorIndex) -> usize {
+        match self.fetches.owes(from, lane) {
+            None => 0,
+            Some(Need::Body(_)) => 1,
+            Some(Need::Early | Need::Next) => MAX_CARS,
+        }
     }
 
     /// SYNC-REPLY: processes a chain that ends at `tip`; empty if the sender does not hold it. Each request has one

@@ -123,7 +123,8 @@ fn tell_bytes(cluster: &mut Cluster, to: usize, message: &Bytes) {
 #[test]
 fn unsolicited_cars_are_not_read() {
     let (mut cluster, mut puppet) = without_owner(plain());
-    let (cars, tip) = chain(&mut puppet, puppet.context.start(FORKER), 10_000);
+    let start = puppet.context.start(FORKER);
+    let (cars, tip) = chain(&mut puppet, start, 10_000);
     let verifier = AutobahnVerifier::new(plain(), committee(4), Arc::new(FakeSignatures));
     assert!(verifier.cost(&Message::Cars { tip, cars }.encode()) < 50, "less than one signature check");
     let before = cluster.node(1).engine.footprint();
