@@ -492,18 +492,16 @@ fn an_answer_is_taken_once_and_only_with_its_authors_signatures() {
     let found = |block: &SignedBlock| Message::Found(Found { blocks: vec![block.clone()], missing: vec![] }).encode();
     cluster.arrive(0, 1, &found(&block));
     assert_eq!(held(&cluster), before, "nobody asked");
-    // A far block makes validator 1 send a request, three times.
+    // A far block makes validator 1 send requests.
     let ask = |cluster: &mut Cluster| {
         let (_, far) = large(cluster, top + 1_000, 2, 10);
         cluster.arrive(0, 1, &Message::Block(far).encode());
         cluster.run_for(3_000);
     };
     ask(&mut cluster);
-    for answer in [unreadable(), found(&block)] {
-        let before = held(&cluster);
-        cluster.arrive(0, 1, &answer);
-        assert_eq!(held(&cluster), before, "unreadable, which counts as an answer");
-    }
+    let before = held(&cluster);
+    cluster.arrive(0, 1, &unreadable());
+    assert_eq!(held(&cluster), before, "counts as an empty answer");
     for signed in [false, true] {
         ask(&mut cluster);
         let shown = if signed { block.clone() } else { SignedBlock { signature: [7; 64], ..block.clone() } };
