@@ -87,8 +87,9 @@ pub struct Limits {
     /// Average rate of messages and requests of one guest, default 1,000 and 16 MiB a second; above that, the node
     /// reads more slowly.
     pub guest_rate: Rate,
-    /// Average rate of one validator, default 5,000 and 256 MiB a second. An honest one sends some hundred messages a
-    /// second, and after a pause the contents of its queues.
+    /// Average rate of one validator, default 5,000 messages and 32 MiB a second, with [`NetworkConfig::from_genesis`] at
+    /// least 32 full batches. An honest one sends some hundred messages and few full batches a second, and after a pause the
+    /// contents of its queues.
     pub validator_rate: Rate,
     /// Duration of a ban, default 600 s.
     pub ban: Duration,
@@ -133,6 +134,16 @@ impl Limits {
     }
 }
 
+/// Full batches that a validator may send per second.
+const BATCHES_PER_SECOND: u32 = 32;
+
+impl Rate {
+    /// Raises the rate so that it suffices for batches of this size.
+    fn for_batches(self, batch_bytes: u32) -> Self {
+        Self { bytes_per_second: self.bytes_per_second.max(batch_bytes.saturating_mul(BATCHES_PER_SECOND)), ..self }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         const KIB: usize = 1024;
@@ -154,7 +165,7 @@ impl Default for Limits {
             guest_answer_bytes_per_second: 8 * 1024 * 1024,
             guests_answer_bytes_per_second: 32 * 1024 * 1024,
             guest_rate: Rate { frames_per_second: 1_000, bytes_per_second: 16 * 1024 * 1024 },
-            validator_rate: Rate { frames_per_second: 5_000, bytes_per_second: 256 * 1024 * 1024 },
+            validator_rate: Rate { frames_per_second: 5_000, bytes_per_second: 32 * 1024 * 1024 },
             ban: Duration::from_secs(600),
             validator_ban: Duration::from_secs(60),
         }
@@ -227,12 +238,28 @@ impl NetworkConfig {
     pub fn from_genesis(identity: NetworkIdentity, genesis: &Genesis) -> Self {
         let chain = ChainIdentity { chain_id: genesis.chain_id, genesis_hash: genesis.hash() };
         let validators = genesis.validators.iter().map(|validator| PeerKey(validator.network_key)).collect();
-        Self::new(identity, chain, validators)
+        let mut config = Self::new(identity, chain, validators);
+        config.limits.validator_rate = config.limits.validator_rate.for_batches(genesis.batch_bytes);
+        config
     }
 
     /// Parses and adds a bootstrap peer.
     pub fn with_bootstrap(mut self, address: &str) -> Result<Self, AddressError> {
         self.bootstrap.push(address.parse()?);
         Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_validators_rate_follows_the_batches_of_the_chain() {
+        const MIB: u32 = 1 << 20;
+        let rate = Limits::default().validator_rate;
+        for (batch_bytes, expected) in [(MIB / 2, 32 * MIB), (MIB, 32 * MIB), (16 * MIB, 512 * MIB), (u32::MAX, u32::MAX)] {
+            assert_eq!(rate.for_batches(batch_bytes).bytes_per_second, expected, "batches of {batch_bytes} bytes");
+        }
     }
 }

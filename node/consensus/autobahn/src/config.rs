@@ -37,7 +37,8 @@ pub struct Config {
     pub cars_ahead: u64,
     /// Certificates are sums of BLS shares instead of lists of ed25519 signatures (row 23).
     pub bls: bool,
-    /// First view timer of a slot, ms; doubles with each view up to `max_view_timeout_ms`. Distrusted leaders have less, at least an eighth.
+    /// First view timer of a slot, ms; doubles with each view up to `max_view_timeout_ms`. It is shorter on a
+    /// fast network: at least a quarter, for distrusted leaders an eighth.
     pub view_timeout_ms: u64,
     pub max_view_timeout_ms: u64,
     /// T_fast: time that a leader waits for the last votes, ms (C5, P19).

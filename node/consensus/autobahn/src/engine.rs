@@ -16,7 +16,7 @@ use crate::{
     rules::Schedule,
     serve::{Question, Service},
     slots::{self, Slots},
-    verify::Checked,
+    verify::{AutobahnVerifier, Checked},
 };
 use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex, wire};
@@ -54,6 +54,8 @@ pub struct Autobahn {
     /// Commits that are not executed, and executed ones that are kept for peers.
     pub(crate) commits: BTreeMap<Slot, Commit>,
     pub(crate) schedule: Schedule,
+    /// Reads responses that were requested.
+    reader: AutobahnVerifier,
     pub(crate) context: Context,
     pub(crate) signer: Option<Arc<dyn Signer>>,
     pub(crate) journal: Journal,
@@ -159,7 +161,7 @@ impl Autobahn {
             config: config.clone(),
             committee: committee.clone(),
             signer: signer.clone(),
-            signatures,
+            signatures: signatures.clone(),
             committed: order.slot(),
             anchors: order.anchors().to_vec(),
             commits: found.commits.values().map(|commit| ((*commit.cut).clone(), commit.certificate.clone())).collect(),
@@ -169,6 +171,7 @@ impl Autobahn {
         let floors = VecDeque::from([(order.slot(), order.executed().iter().map(|tip| tip.position).collect())]);
         let mut engine = Self {
             repair: Repair::new(seed, past, committee.size(), now),
+            reader: AutobahnVerifier::new(config.clone(), committee.clone(), signatures),
             service: Service::default(),
             commits: found.commits,
             waiting: BTreeMap::new(),
@@ -209,16 +212,25 @@ impl Autobahn {
             Checked::Held { tip, share } => self.lanes.take_vote(now, from, tip, share),
             Checked::Available(certificate) => self.lanes.learn(&certificate),
             Checked::FetchCars { tip, above } => self.take_question(from, Question::Cars { tip, above }),
-            Checked::Cars { tip, cars } => {
-                self.lanes.take_cars(now, from, tip, &cars);
-                self.is_fetch_due = true;
-            }
+            Checked::Cars { tip, unread } => self.take_cars(from, tip, &unread),
             Checked::Slots(_) | Checked::Commits(_) if self.is_left_behind() => {}
             Checked::Slots(message) => self.tell_slots(slots::Input::Message { from, message }),
             Checked::Standing { standing, yours } => self.take_standing(from, &standing, yours.as_ref()),
             Checked::FetchCommits { above } => self.take_question(from, Question::Commits { above }),
             Checked::Commits(commits) => self.take_commits(from, commits),
         }
+    }
+
+    /// Drops an unsolicited response unread, because reading takes a microsecond per car.
+    fn take_cars(&mut self, from: ValidatorIndex, tip: Tip, unread: &Bytes) {
+        let owed = self.lanes.cars_owed(from, tip.lane);
+        if owed == 0 {
+            return;
+        }
+        // An invalid response counts as an empty one.
+        let cars = self.reader.read_cars(unread, owed).unwrap_or_default();
+        self.lanes.take_cars(self.now, from, tip, &cars);
+        self.is_fetch_due = true;
     }
 
     pub(crate) fn tell_slots(&mut self, input: slots::Input) {

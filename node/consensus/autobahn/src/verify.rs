@@ -5,10 +5,11 @@
 //! cuts, sizes. The slots check the rules of the protocol (tickets, `select`, views), and the lanes the history of a
 //! lane.
 //!
-//! **No message is expensive.** A response can hold thousands of cars, and any peer can send one without a request. For
-//! [`Message::Cars`] only the hashes are checked here. The lanes drop what they did not request, and check the one
-//! signature that no hash replaces. Of [`Message::Commits`] the first [`max_commits`] are checked and the rest is
-//! dropped. [`Verifier::cost`] returns the cost of each message.
+//! **No message is expensive.** A response can hold thousands of cars, and any peer can send one without a request. Of
+//! [`Message::Cars`] only the tip is read here. The engine knows if it requested the response, and calls
+//! [`AutobahnVerifier::read_cars`] then. The lanes check the one signature that no hash replaces. Of
+//! [`Message::Commits`] the first [`max_commits`] are checked and the rest is dropped. [`Verifier::cost`] returns the
+//! cost of each message.
 
 use crate::{
     config::Config,
@@ -20,6 +21,7 @@ use crate::{
     rules::Schedule,
     seals::GoodSeals,
 };
+use borsh::BorshDeserialize;
 use corniche_engine::{Committee, PeerFault, Verified, Verifier};
 use corniche_types::{Bytes, ValidatorIndex, wire};
 use std::sync::Arc;
@@ -36,6 +38,10 @@ const MAX_COMMIT_CHECKS: usize = 512;
 const CHECK_US: u64 = 50;
 /// Time to check a BLS share or one message of a sum, µs.
 const PAIRING_US: u64 = 1_000;
+/// Time to read the head of a message, µs.
+const READ_US: u64 = 5;
+/// Bytes decoded and hashed per µs.
+const READ_BYTES_PER_US: u64 = 512;
 /// Minimum bytes per signature, with its data: an ed25519 signature; or a tip with its certificate's signers and BLS
 /// sum.
 const LEAST_SIGNED: usize = 64;
@@ -70,10 +76,10 @@ pub enum Checked {
         tip: Tip,
         above: Position,
     },
-    /// A chain that ends at `tip`, or empty. The hashes were checked, the signatures were not.
+    /// A response about this tip. Only the tip was checked; [`AutobahnVerifier::read_cars`] checks the rest.
     Cars {
         tip: Tip,
-        cars: Vec<Arc<NamedCar>>,
+        unread: Bytes,
     },
     /// A message about slots.
     Slots(Box<Message>),
@@ -96,7 +102,8 @@ impl Verifier for AutobahnVerifier {
         let signed = bytes.len() / LEAST_SIGNED + 1;
         let size = self.committee.size();
         let checks = match kind {
-            Message::CAR | Message::CARS => signed.min(size + 1),
+            Message::CARS => return READ_US,
+            Message::CAR => signed.min(size + 1),
             Message::STANDING => signed.min(2 * size + 3),
             Message::COMMITS => signed.min(MAX_COMMIT_CHECKS + size),
             // A sum over different statements takes one pairing for each, and these may be short.
@@ -104,14 +111,23 @@ impl Verifier for AutobahnVerifier {
             _ if self.config.bls && self.config.weak_votes => signed + size,
             _ => signed,
         };
-        // Decoding and hashing: about a microsecond per small car or half a kilobyte.
-        let read = 5 + bytes.len() as u64 / if kind == Message::CARS { 100 } else { 512 };
+        let read = READ_US + bytes.len() as u64 / READ_BYTES_PER_US;
         read + checks as u64 * if self.config.bls { PAIRING_US } else { CHECK_US }
     }
 
     fn verify(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Verified, PeerFault> {
         self.check(from, bytes).map(|message| Verified(Arc::new(message))).map_err(PeerFault)
     }
+}
+
+fn decode(bytes: &Bytes) -> Result<Message, String> {
+    wire::decode(bytes).map_err(|error| error.to_string())
+}
+
+/// Returns the tip of an encoded [`Message::Cars`] and its number of cars.
+fn head_of_cars(bytes: &Bytes) -> Result<(Tip, u32), String> {
+    let mut body = bytes.get(2..).unwrap_or_default();
+    BorshDeserialize::deserialize(&mut body).map_err(|error| error.to_string())
 }
 
 fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Checks {
@@ -129,8 +145,10 @@ impl AutobahnVerifier {
         must(self.committee.member(from).is_some(), || format!("validator {from} is not in the committee"))?;
         let limit = self.config.max_message_bytes(self.committee.size());
         must(bytes.len() <= limit, || format!("message of {} bytes, at most {limit}", bytes.len()))?;
-        let message = wire::decode(bytes).map_err(|error| error.to_string())?;
-        match message {
+        if bytes.starts_with(&[wire::VERSION, Message::CARS]) {
+            return self.check_tip_of_cars(bytes);
+        }
+        match decode(bytes)? {
             Message::Car(car) => {
                 must(car.car.lane == from, || format!("a car of lane {} from validator {from}", car.car.lane))?;
                 must(car.certificate.is_some() || car.car.position.0 <= self.config.cars_ahead, || {
@@ -151,7 +169,6 @@ impl AutobahnVerifier {
                 self.check_tip(&tip)?;
                 Ok(Checked::FetchCars { tip, above })
             }
-            Message::Cars { tip, cars } => self.check_cars(tip, cars),
             Message::Standing(standing) => self.check_standing(from, standing),
             Message::FetchCommits { above } => Ok(Checked::FetchCommits { above }),
             Message::Commits(commits) => self.check_commits(commits),
@@ -217,18 +234,27 @@ impl AutobahnVerifier {
         Ok(NamedCar::trusted(signed, &self.context))
     }
 
-    /// SYNC-REPLY: the hashes chain up to the tip. [`crate::Lanes::take_cars`] checks signatures where the hashes do
-    /// not suffice. Checked here they would cost half a second for an unsolicited response.
-    fn check_cars(&self, tip: Tip, mut cars: Vec<SignedCar>) -> Result<Checked, String> {
+    /// SYNC-REPLY: reads the tip only. Ten thousand cars take ten milliseconds to decode and hash, also if nobody
+    /// requested them.
+    fn check_tip_of_cars(&self, bytes: &Bytes) -> Result<Checked, String> {
+        let (tip, _) = head_of_cars(bytes)?;
         self.check_tip(&tip)?;
-        must(cars.len() <= MAX_CARS, || format!("{} cars, at most {MAX_CARS}", cars.len()))?;
+        Ok(Checked::Cars { tip, unread: bytes.clone() })
+    }
+
+    /// Reads a requested response, [`Checked::Cars`]: a chain of at most `most` cars that ends at its tip, or nothing. The
+    /// hashes are checked; [`crate::Lanes::take_cars`] checks signatures where they do not suffice.
+    pub fn read_cars(&self, unread: &Bytes, most: usize) -> Result<Vec<Arc<NamedCar>>, String> {
+        let (_, count) = head_of_cars(unread)?;
+        must(count as usize <= most, || format!("{count} cars, at most {most}"))?;
+        let Message::Cars { tip, mut cars } = decode(unread)? else { return Err("no cars".into()) };
         // Inside a chain, certificates add nothing to the chain.
         cars.iter_mut().rev().skip(1).for_each(|car| car.certificate = None);
         let named = |car| self.check_unsigned(car).map(Arc::new);
         let cars = cars.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
         let chained = cars.windows(2).all(|pair| pair[1].parent() == pair[0].tip());
         must(chained && cars.last().is_none_or(|last| last.tip() == tip), || "cars that are no chain up to their tip".into())?;
-        Ok(Checked::Cars { tip, cars })
+        Ok(cars)
     }
 
     /// f + 1 signers: one of them is correct and holds the car with its history.

@@ -18,7 +18,7 @@ use crate::{
     siblings::{Equivocations, Extras},
     state::Sequence,
     synchroniser::{Limits, Synchroniser, Weight},
-    verify::Checked,
+    verify::{Checked, MahiVerifier},
 };
 use corniche_engine::{Batch, Committee, Engine, Input, Offence, Output, Recipients, Resume, Ticket, TraceEvent};
 use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
@@ -57,6 +57,8 @@ pub struct MahiMahi {
     pub(crate) context: Context,
     pub(crate) signer: Option<Arc<dyn Signer>>,
     pub(crate) signatures: Arc<dyn Signatures>,
+    /// Reads responses that were requested.
+    pub(crate) reader: MahiVerifier,
     pub(crate) now: TimestampMs,
     pub(crate) dag: Dag,
     pub(crate) coins: Coins,
@@ -152,6 +154,7 @@ impl MahiMahi {
         };
         let mut engine = Self {
             dag: Dag::new(size, committee.quorum(), config.wave_length),
+            reader: MahiVerifier::new(config.clone(), committee.clone(), signatures.clone()),
             coins: Coins::new(coin, &committee),
             sequence: Sequence::new(&resume, size, config.genesis_time),
             synchroniser: Synchroniser::new(size, me, limits),
@@ -217,7 +220,7 @@ impl MahiMahi {
             Checked::Hello(hello) => self.take_hello(from, hello),
             Checked::Welcome { nonce, latest, named } => self.take_welcome(from, *nonce, latest.clone(), *named),
             Checked::Fetch(fetch) => self.take_fetch(from, fetch),
-            Checked::Found { unsigned, missing } => self.take_found(from, unsigned, missing),
+            Checked::Found { unread } => self.take_found(from, unread),
             Checked::Coins(help) => self.take_coin_help(from, help),
         }
     }

@@ -197,6 +197,7 @@ impl Message {
     /// First byte of an encoding after the version, by kind.
     pub(crate) const BLOCK: u8 = 0;
     pub(crate) const WELCOME: u8 = 2;
+    pub(crate) const FOUND: u8 = 4;
 }
 
 /// Greeting: asks the receiver for its later blocks, and for the sender's own blocks that it remembers.

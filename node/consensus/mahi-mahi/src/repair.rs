@@ -14,7 +14,7 @@ use crate::{
     verify::MAX_COINS,
 };
 use corniche_engine::{Output, Recipients, TraceEvent};
-use corniche_types::{TimestampMs, ValidatorIndex};
+use corniche_types::{Bytes, TimestampMs, ValidatorIndex};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// State of requests to peers, and the times of retries.
@@ -229,12 +229,14 @@ impl MahiMahi {
 
     /// Processes blocks with unverified signatures. Blocks that were not requested, are known, or would not be kept
     /// need no check. Checks of other blocks that do not extend the DAG are limited.
-    pub(crate) fn take_found(&mut self, from: ValidatorIndex, unsigned: &[Arc<Block>], missing: &[BlockRef]) {
+    pub(crate) fn take_found(&mut self, from: ValidatorIndex, unread: &Bytes) {
         if !self.repair.is_answer(from) {
             return;
         }
+        // An invalid response counts as an empty one.
+        let (unsigned, missing) = self.reader.read_found(unread).unwrap_or_default();
         let before = self.dag.len();
-        for block in unsigned {
+        for block in &unsigned {
             let reference = block.reference();
             if self.is_known(&reference) || reference.round > self.horizon() || self.is_surplus(&reference) {
                 continue;
@@ -243,7 +245,7 @@ impl MahiMahi {
                 break;
             }
         }
-        for reference in missing {
+        for reference in &missing {
             self.synchroniser.not_found(self.now, reference);
         }
         self.synchroniser.answered(self.now, from, self.dag.len() > before);

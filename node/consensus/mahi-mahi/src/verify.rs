@@ -4,8 +4,8 @@
 //! the coin share (V6) is judged when the coin opens, see `coin`; the history (V8) is checked by the synchroniser.
 //!
 //! **No message is expensive.** A response can hold hundreds of blocks, and any peer can send one without a request.
-//! For [`Message::Found`], everything except the signatures is checked here. The engine drops what it did not request,
-//! and checks the signatures of the rest.
+//! [`Message::Found`] is not read here. The engine drops what it did not request, reads the rest with
+//! [`MahiVerifier::read_found`] and checks its signatures.
 
 use crate::{
     config::Config,
@@ -23,6 +23,9 @@ pub const MAX_COINS: usize = 64;
 
 /// Time to check a signature, µs.
 const CHECK_US: u64 = 50;
+
+/// Time to read the head of a message, µs.
+const READ_US: u64 = 5;
 
 /// The stateless part of the engine.
 pub struct MahiVerifier {
@@ -43,24 +46,30 @@ pub enum Checked {
         named: Option<BlockRef>,
     },
     Fetch(Fetch),
-    /// The signatures of these blocks were not checked.
+    /// A response, which [`MahiVerifier::read_found`] decodes and checks.
     Found {
-        unsigned: Vec<Arc<Block>>,
-        missing: Vec<BlockRef>,
+        unread: Bytes,
     },
     Coins(CoinHelp),
 }
 
 impl Verifier for MahiVerifier {
     fn cost(&self, bytes: &[u8]) -> u64 {
+        if is_found(bytes) {
+            return READ_US;
+        }
         // The version, then the kind. Decoding, hashing and checking parents takes about a microsecond per 256 bytes.
         let is_signed = matches!(bytes.get(1), Some(&Message::BLOCK | &Message::WELCOME));
-        5 + bytes.len() as u64 / 256 + if is_signed { CHECK_US } else { 0 }
+        READ_US + bytes.len() as u64 / 256 + if is_signed { CHECK_US } else { 0 }
     }
 
     fn verify(&self, from: ValidatorIndex, bytes: &Bytes) -> Result<Verified, PeerFault> {
         self.check(from, bytes).map(|message| Verified(Arc::new(message))).map_err(PeerFault)
     }
+}
+
+fn is_found(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[wire::VERSION, Message::FOUND])
 }
 
 impl MahiVerifier {
@@ -77,6 +86,9 @@ impl MahiVerifier {
         if bytes.len() > limit {
             return Err(format!("message of {} bytes, at most {limit}", bytes.len()));
         }
+        if is_found(bytes) {
+            return Ok(Checked::Found { unread: bytes.clone() });
+        }
         match wire::decode(bytes).map_err(|error| error.to_string())? {
             Message::Block(block) => Ok(Checked::Block(self.check_block(block)?)),
             Message::Hello(hello) => self.check_hello(hello),
@@ -88,7 +100,7 @@ impl MahiVerifier {
                 self.check_count("wanted", fetch.wanted.len())?;
                 Ok(Checked::Fetch(fetch))
             }
-            Message::Found(found) => self.check_found(found),
+            Message::Found(_) => Err("a response is read by the engine".into()),
             Message::Coins(help) if help.values.len() + help.shares.len() > MAX_COINS => Err("too much help with coins".into()),
             Message::Coins(help) => Ok(Checked::Coins(help)),
         }
@@ -101,12 +113,15 @@ impl MahiVerifier {
         Ok(Checked::Hello(hello))
     }
 
-    fn check_found(&self, found: Found) -> Result<Checked, String> {
-        self.check_count("blocks", found.blocks.len())?;
-        self.check_count("missing", found.missing.len())?;
+    /// Reads a requested response, [`Checked::Found`]: its blocks, with unchecked signatures, and the references that
+    /// the sender lacks.
+    pub fn read_found(&self, unread: &Bytes) -> Result<(Vec<Arc<Block>>, Vec<BlockRef>), String> {
+        let message = wire::decode(unread).map_err(|error| error.to_string())?;
+        let Message::Found(Found { blocks, missing }) = message else { return Err("no response".into()) };
+        self.check_count("blocks", blocks.len())?;
+        self.check_count("missing", missing.len())?;
         let named = |block| self.check_unsigned(block).map(Arc::new);
-        let unsigned = found.blocks.into_iter().map(named).collect::<Result<_, _>>()?;
-        Ok(Checked::Found { unsigned, missing: found.missing })
+        Ok((blocks.into_iter().map(named).collect::<Result<_, _>>()?, missing))
     }
 
     fn check_count(&self, what: &str, count: usize) -> Result<(), String> {

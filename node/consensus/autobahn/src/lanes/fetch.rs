@@ -14,7 +14,7 @@
 //!
 //! No peer can make this grow without bound. There are at most [`MAX_EARLY`] certified tips per lane, bodies are
 //! bounded by the votes that wait for them, and only requested parts of a response are accepted. Targets that are not
-//! due cost nothing.
+//! due cost nothing. Responses are read only from peers that owe one ([`Lanes::cars_owed`]).
 
 use super::{Effect, Lanes, OVERHEAD, lane::Lane};
 use crate::{
@@ -249,6 +249,27 @@ impl Fetches {
         self.missing(car).into_iter().filter(owes).collect()
     }
 
+    /// Targets of this lane.
+    fn of_lane(&self, lane: ValidatorIndex) -> impl Iterator<Item = (&Tip, &Target)> {
+        self.targets.range(lowest(lane)..).take_while(move |(tip, _)| tip.lane == lane)
+    }
+
+    /// The greatest need of the responses that `from` owes about this lane.
+    fn owes(&self, from: ValidatorIndex, lane: ValidatorIndex) -> Option<Need> {
+        self.of_lane(lane)
+            .map(|(_, target)| target)
+            .filter(|target| target.owing.contains(&from))
+            .map(|target| target.need)
+            .max()
+    }
+
+    /// Counts a useless response as the response to all requests about this lane, so that a source cannot send more of
+    /// them than it gets requests.
+    fn useless(&mut self, from: ValidatorIndex, lane: ValidatorIndex) {
+        let tips: Vec<_> = self.of_lane(lane).map(|(tip, _)| *tip).collect();
+        self.update(&tips, |target| _ = target.owing.remove(&from));
+    }
+
     /// The part that may be accepted for these targets.
     fn wanted(&self, tips: &[Tip]) -> Option<Wanted> {
         let wanted = tips.iter().filter_map(|tip| self.targets.get(tip));
@@ -330,6 +351,15 @@ impl Lanes {
         }
     }
 
+    /// Maximum number of cars in a response that this peer owes about the lane; 0 if it owes none.
+    pub fn cars_owed(&self, from: ValidatorIndex, lane: ValidatorIndex) -> usize {
+        match self.fetches.owes(from, lane) {
+            None => 0,
+            Some(Need::Body(_)) => 1,
+            Some(Need::Early | Need::Next) => MAX_CARS,
+        }
+    }
+
     /// SYNC-REPLY: processes a chain that ends at `tip`; empty if the sender does not hold it. Each request has one
     /// response. Cars that the sender was not asked for are dropped; of a chain without a certificate, everything
     /// except its tip. Responses of others may have brought a part meanwhile, so the chain is used from the highest
@@ -352,6 +382,8 @@ impl Lanes {
             } else {
                 self.fetches.update(&targets, |target| target.not_found(now, from));
             }
+        } else {
+            self.fetches.useless(from, tip.lane);
         }
         self.advance(tip.lane);
         self.ask(now);

@@ -92,15 +92,16 @@ impl Desk {
         TimestampMs(self.now.0.saturating_add(delay))
     }
 
-    /// Timer of a view, ms. The full timer is long on purpose and doubles with each view of a slot (3.8). Distrusted leaders have
-    /// a short timer, but only in views 0 to f of a slot: liveness rests on the later views, whose timers do not depend on trust.
+    /// Timer of a view, ms. The full timer is long on purpose and doubles with each view of a slot (3.8). On a fast network timers
+    /// are shorter ([`Leaders`]), but only in views 0 to f of a slot: liveness rests on the later views, whose timers depend
+    /// neither on trust nor on measurements.
     pub fn view_timeout(&self, slot: Slot, view: View) -> u64 {
         let Config { view_timeout_ms, max_view_timeout_ms, .. } = self.config;
         let factor = 1u64.checked_shl(view.0).unwrap_or(u64::MAX);
         let full = view_timeout_ms.saturating_mul(factor).min(max_view_timeout_ms.max(view_timeout_ms));
         let is_early = usize::try_from(view.0).is_ok_and(|view| view <= self.committee.faulty());
         let leader = self.schedule.leader(slot, view);
-        let short = is_early.then(|| self.leaders.short_timeout(leader, view_timeout_ms)).flatten();
+        let short = is_early.then(|| self.leaders.timeout(leader, view_timeout_ms)).flatten();
         short.map_or(full, |short| short.min(full))
     }
 

@@ -1,11 +1,17 @@
-//! Short timers for distrusted leaders, so that a dead leader does not cost the full timer in each of its slots.
+//! Timers of leaders' views, so that a dead leader does not cost the full timer in each of its slots.
 //!
 //! A leader is distrusted while its connection is down. It is also distrusted after it led a view that ended without a commit,
 //! until a slot that it leads commits in its first view.
 //!
-//! Safety does not rest on timers, and liveness does not rest on trust (`Desk::view_timeout`). While the connection is down the
-//! leader's messages cannot arrive, so its timer is the shortest. Otherwise the short timer is twice the median duration of
-//! recent views. A leader that came back commits within it and is trusted again.
+//! | leader | timer | at least |
+//! |---|---|---|
+//! | not connected: its messages cannot arrive | | an eighth of the full timer |
+//! | distrusted | two medians of recent views | an eighth |
+//! | trusted | eight medians | a quarter |
+//!
+//! Safety does not rest on timers, and liveness does not rest on trust (`Desk::view_timeout`). A leader that came back commits
+//! within the short timer and is trusted again. A faulty leader can do so, too, and fail in every second slot. So a trusted
+//! leader does not get the full timer either. The paper's proof needs ten message delays, and a view takes at least three.
 //!
 //! Committed views of all leaders are measured. If the network becomes slow, all leaders may lose trust. Commits of later views
 //! then lengthen the short timer until first views commit within it again.
@@ -20,6 +26,9 @@ const MIN_PART: u64 = 8;
 const MAX_RECENT: usize = 16;
 /// The short timer is so many medians of recent views. Leaders with the longest links need up to about 1.5.
 const MEDIANS: u64 = 2;
+/// Same for trusted leaders. Views may take four times as long as usual, and a pause of the leader as long again.
+const TRUSTED_MIN_PART: u64 = 4;
+const TRUSTED_MEDIANS: u64 = 8;
 
 pub(crate) struct Leaders {
     down: BTreeSet<ValidatorIndex>,
@@ -65,18 +74,21 @@ impl Leaders {
         self.recent.push_back(duration);
     }
 
-    /// Returns the timer of a distrusted leader's view, ms. The caller limits it to the full timer. `None` for a trusted leader,
-    /// and before the first measurement unless the connection is down.
-    pub fn short_timeout(&self, leader: ValidatorIndex, view_timeout_ms: u64) -> Option<u64> {
-        let least = view_timeout_ms.div_ceil(MIN_PART);
+    /// Returns the timer of a leader's view, ms. The caller limits it to the full timer. `None` means the full timer: before the
+    /// first measurement, and for trusted leaders before the first rotation is measured, unless the connection is down.
+    pub fn timeout(&self, leader: ValidatorIndex, view_timeout_ms: u64) -> Option<u64> {
         if self.down.contains(&leader) {
-            return Some(least);
+            return Some(view_timeout_ms.div_ceil(MIN_PART));
         }
-        self.judged.get(&leader).filter(|(_, committed)| !committed)?;
+        let is_trusted = self.judged.get(&leader).is_none_or(|(_, committed)| *committed);
+        if is_trusted && self.recent.len() < self.most_recent {
+            return None;
+        }
+        let (medians, part) = if is_trusted { (TRUSTED_MEDIANS, TRUSTED_MIN_PART) } else { (MEDIANS, MIN_PART) };
         let mut recent: Vec<u64> = self.recent.iter().copied().collect();
         recent.sort_unstable();
         let median = recent.get(recent.len() / 2)?;
-        Some(median.saturating_mul(MEDIANS).max(least))
+        Some(median.saturating_mul(medians).max(view_timeout_ms.div_ceil(part)))
     }
 }
 
@@ -94,18 +106,33 @@ mod tests {
     }
 
     fn is_distrusted(leaders: &Leaders, leader: ValidatorIndex) -> bool {
-        leaders.short_timeout(leader, 1_000).is_some()
+        leaders.judged.get(&leader).is_some_and(|(_, committed)| !committed)
     }
 
     #[test]
     fn the_short_timer_follows_what_views_take() {
         let mut unmeasured = Leaders::new(4);
         unmeasured.judge(LEADER, Slot(1), false);
-        assert_eq!(unmeasured.short_timeout(LEADER, 1_000), None, "nothing is known");
+        assert_eq!(unmeasured.timeout(LEADER, 1_000), None, "nothing is known");
         for (duration, timer) in [(100, 200), (10, 125), (900, 1_800), (u64::MAX, u64::MAX)] {
-            assert_eq!(measured(&[duration; 4]).short_timeout(LEADER, 1_000), Some(timer), "{duration} ms");
+            assert_eq!(measured(&[duration; 4]).timeout(LEADER, 1_000), Some(timer), "{duration} ms");
         }
-        assert_eq!(measured(&[0; 4]).short_timeout(LEADER, 1), Some(1), "a timer of no time would never let anything happen");
+        assert_eq!(measured(&[0; 4]).timeout(LEADER, 1), Some(1), "a timer of no time would never let anything happen");
+    }
+
+    #[test]
+    fn a_trusted_leaders_timer_follows_what_a_rotation_takes() {
+        let trusted = ValidatorIndex(2);
+        let mut leaders = Leaders::new(4);
+        for duration in [20, 20, 20] {
+            leaders.measure(duration);
+            assert_eq!(leaders.timeout(trusted, 1_000), None, "less than a rotation is known");
+        }
+        leaders.measure(20);
+        assert_eq!(leaders.timeout(trusted, 1_000), Some(250), "fast networks have pauses, too");
+        for (duration, timer) in [(50, 400), (200, 1_600), (u64::MAX, u64::MAX)] {
+            assert_eq!(measured(&[duration; 4]).timeout(trusted, 1_000), Some(timer), "{duration} ms");
+        }
     }
 
     #[test]
@@ -115,7 +142,7 @@ mod tests {
             for extreme in [0, 1_000_000] {
                 let mut durations = vec![100; size];
                 durations[..faulty].fill(extreme);
-                let timer = measured(&durations).short_timeout(LEADER, 1_000);
+                let timer = measured(&durations).timeout(LEADER, 1_000);
                 assert_eq!(timer, Some(200), "{size} validators, {extreme} ms");
             }
         }
@@ -125,7 +152,7 @@ mod tests {
     fn only_the_last_rotation_is_measured() {
         let mut leaders = measured(&[10; 4]);
         (0..3).for_each(|_| leaders.measure(300));
-        assert_eq!((leaders.short_timeout(LEADER, 1_000), leaders.recent.len()), (Some(600), 4));
+        assert_eq!((leaders.timeout(LEADER, 1_000), leaders.recent.len()), (Some(600), 4));
     }
 
     #[test]
@@ -142,13 +169,13 @@ mod tests {
     fn a_connection_that_ends_costs_trust_until_it_is_back() {
         let mut leaders = Leaders::new(4);
         leaders.down(LEADER);
-        assert_eq!(leaders.short_timeout(LEADER, 1_000), Some(125), "whatever views take");
+        assert_eq!(leaders.timeout(LEADER, 1_000), Some(125), "whatever views take");
         leaders.up(LEADER);
-        assert!(!is_distrusted(&leaders, LEADER));
+        assert_eq!(leaders.timeout(LEADER, 1_000), None);
         // A new connection does not restore the trust that failed views cost.
         let mut leaders = measured(&[300; 4]);
         leaders.down(LEADER);
         leaders.up(LEADER);
-        assert_eq!(leaders.short_timeout(LEADER, 1_000), Some(600));
+        assert_eq!(leaders.timeout(LEADER, 1_000), Some(600));
     }
 }

@@ -108,6 +108,51 @@ fn answers_cost_a_bounded_number_of_signature_checks() {
     }
 }
 
+/// A response about `tip` that is invalid after the tip.
+fn unreadable(tip: Tip) -> Bytes {
+    let head = Message::Cars { tip, cars: Vec::new() }.encode();
+    Bytes::from([&head[..head.len() - 4], &[0xff; 1_000][..]].concat())
+}
+
+fn tell_bytes(cluster: &mut Cluster, to: usize, message: &Bytes) {
+    let (now, from) = (cluster.world.now(), FORKER.as_usize());
+    cluster.world.with(to, |node| node.handle(now, Event::Message { from, message: message.clone() }));
+}
+
+/// Decoding and hashing 10,000 cars takes ten milliseconds, so it would show as a fault that the bytes are invalid.
+#[test]
+fn unsolicited_cars_are_not_read() {
+    let (mut cluster, mut puppet) = without_owner(plain());
+    let start = puppet.context.start(FORKER);
+    let (cars, tip) = chain(&mut puppet, start, 10_000);
+    let verifier = AutobahnVerifier::new(plain(), committee(4), Arc::new(FakeSignatures));
+    assert!(verifier.cost(&Message::Cars { tip, cars }.encode()) < 50, "less than one signature check");
+    let before = cluster.node(1).engine.footprint();
+    for _ in 0..10 {
+        tell_bytes(&mut cluster, 1, &unreadable(tip));
+    }
+    let node = cluster.node(1);
+    assert!(node.refused.is_empty() && node.engine.footprint() == before);
+    // The tip is checked.
+    let nobodys = Tip { lane: index(9), ..tip };
+    assert!(verifier.verify(FORKER, &unreadable(nobodys)).is_err());
+}
+
+#[test]
+fn an_unreadable_answer_counts_as_an_empty_one() {
+    let (mut cluster, puppet, cars, certificate) = behind(plain());
+    let asked = |cluster: &Cluster| cluster.node(1).count(|message| matches!(message, Message::FetchCars { .. }));
+    let next = puppet.clone().car(certificate.tip, Some(certificate.clone()), 10);
+    tell(&mut cluster, 1, &Message::Car(next));
+    assert_eq!(asked(&cluster), 1);
+    tell_bytes(&mut cluster, 1, &unreadable(certificate.tip));
+    assert_eq!(asked(&cluster), 2, "the other signer is asked at once");
+    tell(&mut cluster, 1, &Message::Cars { tip: certificate.tip, cars });
+    assert!(cluster.node(1).position(0)[2] < 6, "it had its answer");
+    cluster.run_for(50);
+    assert_eq!(cluster.node(1).position(0)[2], 6);
+}
+
 #[cfg(feature = "real-crypto")]
 #[test]
 fn stated_costs_cover_the_checks_and_votes_stay_cheap() {

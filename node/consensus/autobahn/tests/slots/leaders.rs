@@ -110,16 +110,38 @@ fn trust_comes_back_with_a_commit_in_a_first_view() {
     net.link = Box::new(|_, _, _, _| Some(DELAY));
     run_busy(&mut net, 2_000);
     assert_eq!(last_views(&net, 1, 8), [0; 8]);
-    // A silent leader costs the full timer again, so all are trusted.
+    // A silent leader costs more than the short timer again, so all are trusted.
     assert!(net.run_until(1_000, Net::is_idle));
     let next = net.nodes[1].commits.len() as u64 + 1;
     let leader = net.leader(next, 0);
     net.crash(leader);
     net.grow();
-    net.run_for(FULL - 1);
+    net.run_for(2 * SHORT - 1);
     assert!(net.running().all(|node| net.noted(node, "timeout").iter().all(|(_, it)| *it != format!("slot {next} view 0"))));
-    net.run_for(2);
+    net.run_for(FULL - 2 * SHORT);
     assert!(net.running().all(|node| net.noted(node, "timeout").iter().any(|(_, it)| *it == format!("slot {next} view 0"))));
+}
+
+/// It is trusted after each slot that it leads well, so the short timer alone would not help.
+#[test]
+fn a_leader_that_fails_in_every_second_slot_does_not_cost_full_timers() {
+    for (size, faulty) in [(4, 1), (7, 2)] {
+        let mut net = Net::new(size, config());
+        run_busy(&mut net, 1_000);
+        net.link = Box::new(move |_, from, _, message| {
+            let fails = |slot: Slot| slot.0 / size as u64 % 2 == 0;
+            let lost = from.as_usize() < faulty
+                && matches!(message, Message::Prepare(prepare) if prepare.view == View(0) && fails(prepare.cut.slot));
+            (!lost).then_some(DELAY)
+        });
+        let since = net.now;
+        run_busy(&mut net, 20_000);
+        let commits = net.nodes[size - 1].commits.values();
+        let failed = commits.filter(|(_, certificate, at)| *at > since && certificate.view > View(0)).count();
+        assert!(failed > 10, "{size} validators: {failed} slots");
+        let longest = longest_gap(&net, size - 1, since);
+        assert!(longest <= FULL * 3 / 4, "{size} validators: {longest} ms");
+    }
 }
 
 /// After the change a slot takes seven times as long as the short timer that was measured before.

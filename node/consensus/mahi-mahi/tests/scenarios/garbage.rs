@@ -77,7 +77,6 @@ fn oversized_lists_are_refused() {
     let count = Config::default().fetch_blocks as usize + 1;
     let messages = [
         Message::Fetch(Fetch { wanted: vec![reference; count], above: Round(0) }),
-        Message::Found(Found { blocks: vec![], missing: vec![reference; count] }),
         Message::Hello(Hello { nonce: 0, after: Round(0), own: Round(0), coins: vec![Round(1); 100] }),
         Message::Coins(CoinHelp { values: vec![], shares: vec![(Round(1), [0; 48]); 100] }),
     ];

@@ -1,6 +1,7 @@
 //! Histories and bodies (Y1–Y5, P15), and their bounds against any peer.
 
 use super::*;
+use crate::verify::MAX_CARS;
 
 #[test]
 fn d4_y1_a_gap_is_fetched_from_signers_and_voted_for_in_order() {
@@ -138,6 +139,26 @@ fn answers_that_nobody_asked_for_are_dropped() {
     assert_eq!(net.nodes[3].footprint(), 0);
 }
 
+#[test]
+fn a_useless_answer_is_the_only_one_until_the_peer_is_asked_again() {
+    let mut net = Net::new(4, Config::default());
+    let cars = net.chain(5, "c", &[1, 2]);
+    let others = net.chain(5, "others", &[1, 2]);
+    net.take(3, &cars[4]);
+    let awaits = |net: &Net, peer: usize| net.nodes[3].cars_owed(index(peer), OWNER) == MAX_CARS;
+    let asked = (0..3).find(|peer| awaits(&net, *peer)).expect("a signer is asked");
+    assert_eq!((0..3).filter(|peer| awaits(&net, *peer)).count(), 1);
+    assert_eq!(net.nodes[3].cars_owed(index(asked), index(1)), 0, "not about another lane");
+    net.act(3, |lanes, now| lanes.take_cars(now, index(asked), others[4].tip(), &others));
+    assert!(!awaits(&net, asked));
+    net.queue.clear();
+    (0..4).for_each(|_| net.later(net.config.fetch_retry_ms));
+    assert!(awaits(&net, asked), "asked again");
+    net.act(3, |lanes, now| lanes.take_cars(now, index(asked), cars[3].tip(), &cars[..4]));
+    assert_eq!(net.nodes[3].lane(OWNER).voted().position, Position(5));
+    assert!((0..3).all(|peer| !awaits(&net, peer)));
+}
+
 /// No vote waits for a body, and no cut names one.
 fn drop_all(net: &mut Net, node: usize) {
     net.act(node, |lanes, _| lanes.drop_bodies(|_| false, |_| false));
@@ -155,6 +176,7 @@ fn y4_of_a_chain_that_nobody_vouches_for_only_the_body_asked_for_is_kept() {
     let tip = cars[99].tip();
     net.act(1, |lanes, now| lanes.fetch_body(now, tip, index(2), Purpose(7)));
     net.queue.clear();
+    assert_eq!(net.nodes[1].cars_owed(index(2), OWNER), 1, "longer responses are not read");
     net.act(1, |lanes, now| lanes.take_cars(now, index(2), tip, &cars));
     assert_eq!(net.nodes[1].footprint(), 1, "one car, and nothing is asked for any more");
     assert!(!net.nodes[1].vouches(&tip), "N6: its parent is not certified");
