@@ -15,8 +15,9 @@
 //! - A block has at most [`max_block_bytes`](ProtocolRules::max_block_bytes). Since an entry has at least 64
 //!   bytes, this also bounds the ordering record: below 90 bytes per entry (its reference to a batch, and the
 //!   reason if it was skipped).
-//! - Entries that no honest proposer orders are dropped ([`drops_excess`](ProtocolRules::drops_excess)). No
-//!   reference to a batch covers them.
+//! - Entries that no honest proposer orders are dropped ([`drops_excess`](ProtocolRules::drops_excess), and from version
+//!   3 on [`drops_malformed`](ProtocolRules::drops_malformed)). No reference to a batch covers them. So they cost only
+//!   their decoding: no execution, hash or storage.
 //!
 //! Blocks are cut only on request ([`BlockBuilder::poll`]). Until then a commit costs only the bytes of its
 //! batches, however many blocks it will make.
@@ -26,7 +27,7 @@ use corniche_admission::batch;
 use corniche_engine::{Batch, Ordered, Resume};
 use corniche_types::{
     B256, BatchRef, Block, Bytes, CommitIndex, Genesis, Height, MAX_TRANSACTION_BYTES, OrderedTransaction, OrderingRecord,
-    ProtocolRules, TimestampMs, Transaction, ValidatorIndex,
+    ProtocolRules, TimestampMs, Transaction, ValidatorIndex, intrinsic::TRANSACTION_GAS,
 };
 use std::{collections::VecDeque, iter::Enumerate, sync::Arc, vec};
 
@@ -123,6 +124,13 @@ struct Entry {
     gas: u64,
     /// Gas declared by the batch up to and including this entry.
     batch_gas: u64,
+}
+
+impl Entry {
+    /// True if no transaction is valid with this gas, in any state.
+    fn is_malformed(&self) -> bool {
+        self.gas < TRANSACTION_GAS
+    }
 }
 
 impl Cutting {
@@ -285,7 +293,8 @@ impl BlockBuilder {
     }
 
     fn is_excess(&self, entry: &Entry) -> bool {
-        self.rules.drops_excess && (entry.batch_gas > self.genesis.batch_gas || entry.raw.len() > MAX_TRANSACTION_BYTES)
+        let is_above = entry.batch_gas > self.genesis.batch_gas || entry.raw.len() > MAX_TRANSACTION_BYTES;
+        self.rules.drops_excess && is_above || self.rules.drops_malformed && entry.is_malformed()
     }
 
     fn has_room(&self, entry: &Entry) -> bool {
@@ -299,8 +308,12 @@ impl BlockBuilder {
         entry.gas.max((entry.raw.len() as u64).saturating_mul(self.rules.gas_per_ordered_byte))
     }
 
-    /// Skips an entry: the open block consumes it without containing it.
+    /// Skips an entry: the open block consumes it without containing it. From version 3 on it also opens a block: only
+    /// a certificate shows that a quorum executed a commit, and until then engines keep its data.
     fn leave_out(&mut self, cutting: &Cutting) {
+        if self.rules.drops_malformed && self.open.is_none() {
+            self.open = Some(OpenBlock::new(&cutting.commit, &self.complete));
+        }
         if let Some(open) = &mut self.open {
             open.plan.last_commit = cutting.commit.index;
             open.plan.last_commit_consumed = cutting.position;
@@ -333,6 +346,7 @@ impl BlockBuilder {
     fn add(&mut self, Cutting { commit, position, .. }: &Cutting, entry: Entry, counts: bool) {
         let gas = self.gas(&entry);
         let Entry { source, raw, .. } = entry;
+        let raw = owned(&raw);
         let complete = &self.complete;
         let open = self.open.get_or_insert_with(|| OpenBlock::new(commit, complete));
         if counts {
@@ -368,6 +382,28 @@ impl BlockBuilder {
             self.closed.push_back(open.plan);
         }
     }
+}
+
+/// Copy that does not keep the batch in memory, of which it may be a small part.
+fn owned(raw: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(raw)
+}
+
+/// Transactions of a proposed batch that may be in a block once they are ordered.
+pub fn promising(batch: &Batch, genesis: &Genesis) -> Vec<Bytes> {
+    let mut gas = 0_u64;
+    let mut promising = Vec::new();
+    for raw in batch::decode(&batch.bytes) {
+        let declared = declared_gas(&raw, genesis.block_gas_limit);
+        gas = gas.saturating_add(declared);
+        if gas > genesis.batch_gas {
+            break;
+        }
+        if declared >= TRANSACTION_GAS {
+            promising.push(owned(&raw));
+        }
+    }
+    promising
 }
 
 /// Gas limit declared by a transaction; 0 if it will be skipped because it cannot be decoded or declares more

@@ -124,9 +124,9 @@ fn declared_gas_splits_a_commit_and_a_transaction_above_the_limit_counts_little(
         builder.push(commit(1, 1_000, &transactions));
         drain(&mut builder)
     };
-    // Counts 0, or its bytes.
+    // Counts 0, or its bytes, or is left out with the one that declares less than any transaction uses.
     let plans = build(1);
-    assert_eq!((gas_limits(&plans), gas_limits(&build(2))), (vec![3, 1, 1], vec![2, 2, 1]));
+    assert_eq!([&plans, &build(2), &build(3)].map(|plans| gas_limits(plans)), [vec![3, 1, 1], vec![2, 2, 1], vec![2, 1]]);
     assert_eq!(plans[0].resume.index, CommitIndex(0), "commit 1 is not complete in the first block");
     assert_eq!((plans[0].last_commit_consumed, plans[1].last_commit_consumed, plans[2].last_commit_consumed), (3, 4, 5));
     assert_eq!(plans[2].resume.index, CommitIndex(1));
@@ -181,15 +181,16 @@ fn under(genesis: Arc<Genesis>, change: impl FnOnce(&mut Genesis)) -> Arc<Genesi
 #[test]
 fn a_restart_after_any_block_makes_the_same_blocks() {
     let commits = any_commits();
-    let rules: [fn(&mut Genesis); 4] = [
-        |_| {},
+    let rules: [fn(&mut Genesis); 5] = [
+        |genesis| genesis.protocol_version = 2,
         |genesis| genesis.protocol_version = 1,
-        |genesis| genesis.batch_gas = BLOCK_GAS,
+        |genesis| (genesis.batch_gas, genesis.protocol_version) = (BLOCK_GAS, 2),
         |genesis| {
             genesis.batch_gas = BLOCK_GAS;
             genesis.protocol_version = 1;
-            genesis.upgrades = vec![Upgrade { height: 9, protocol_version: 2 }];
+            genesis.upgrades = vec![Upgrade { height: 9, protocol_version: 2 }, Upgrade { height: 12, protocol_version: 3 }];
         },
+        |_| {},
     ];
     let mut seen = Vec::new();
     for change in rules {
@@ -207,7 +208,7 @@ fn a_restart_after_any_block_makes_the_same_blocks() {
         }
         seen.push(plans);
     }
-    assert!((0..4).all(|one| (0..one).all(|other| seen[one] != seen[other])), "the rules make a difference");
+    assert!((0..5).all(|one| (0..one).all(|other| seen[one] != seen[other])), "the rules make a difference");
     assert_eq!(seen[3][..8], seen[1][..8], "until they change");
 }
 
@@ -228,6 +229,11 @@ fn blocks_are_the_same_whether_commits_wait_or_not() {
     assert!(!lazy.has_waiting() && lazy.complete() == eager.complete());
 }
 
+/// Rules under which junk is in blocks, but bounded.
+fn second_rules() -> Arc<Genesis> {
+    under(genesis(0), |genesis| genesis.protocol_version = 2)
+}
+
 fn bytes(plan: &BlockPlan) -> usize {
     plan.ordered.iter().map(|ordered| ordered.raw.len()).sum()
 }
@@ -237,8 +243,9 @@ fn junk_counts_by_its_bytes() {
     let junk = || Bytes::from(vec![0; 100_000]);
     // 400,000 gas each; the declared gas counts if it is higher.
     let entries = [junk(), junk(), transfer(0, 200_000), transfer(1, 1), junk()];
-    for (change, blocks) in [((|_| {}) as fn(&mut Genesis), vec![3, 2]), (|genesis| genesis.protocol_version = 1, vec![5])] {
-        let mut builder = BlockBuilder::new(&under(genesis(0), change), Height(0), None, Resume::default());
+    for (version, blocks) in [(1, vec![5]), (2, vec![3, 2]), (3, vec![1])] {
+        let genesis = under(genesis(0), |genesis| genesis.protocol_version = version);
+        let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
         builder.push(commit(1, 1_000, &entries));
         assert_eq!(gas_limits(&drain(&mut builder)), blocks);
     }
@@ -246,8 +253,8 @@ fn junk_counts_by_its_bytes() {
 
 #[test]
 fn a_block_closes_before_it_has_too_many_bytes() {
-    let rules = ProtocolRules::LATEST;
-    let genesis = under(genesis(0), |genesis| genesis.block_gas_limit = 1 << 40);
+    let rules = &ProtocolRules::V2;
+    let genesis = under(second_rules(), |genesis| genesis.block_gas_limit = 1 << 40);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     // Exactly the maximum, and one more.
     let full = rules.max_block_bytes as usize / 131_072;
@@ -257,10 +264,55 @@ fn a_block_closes_before_it_has_too_many_bytes() {
     assert_eq!(drain(&mut builder).iter().map(bytes).collect::<Vec<_>>(), [rules.max_block_bytes as usize, 64]);
 }
 
+/// Every validator would hash, check and store each of them: up to 7,700 per batch.
+#[test]
+fn entries_that_no_transaction_can_be_are_left_out() {
+    let mut builder = BlockBuilder::new(&genesis(0), Height(0), None, Resume::default());
+    let junk = |byte| Bytes::from(vec![byte; 64]);
+    let least = transfer(1, 21_000);
+    let entries = [
+        junk(0),
+        transfer(0, 20_999),
+        least.clone(),
+        junk(0xc0),
+        transfer(2, BLOCK_GAS + 1),
+        junk(2),
+        transfer(3, BLOCK_GAS - 21_000),
+        junk(1),
+    ];
+    builder.push(commit(1, 1_000, &entries));
+    let plans = drain(&mut builder);
+    let kept: Vec<_> = plans[0].ordered.iter().map(|ordered| ordered.raw.clone()).collect();
+    assert_eq!((plans.len(), kept), (1, vec![least, entries[6].clone()]));
+    assert_eq!(plans[0].batches.iter().map(|batch| (batch.first, batch.count)).collect::<Vec<_>>(), [(2, 1), (6, 1)]);
+    assert_eq!((plans[0].last_commit_consumed, plans[0].resume.index), (8, CommitIndex(1)));
+    // A commit with only such entries, or a malformed batch, makes an empty block: its certificate ends what engines keep.
+    builder.push(commit(2, 2_000, &vec![junk(0xff); 7_000]));
+    builder.push(Ordered { batches: vec![(ValidatorIndex(0), Batch { bytes: junk(7) })], ..commit(3, 3_000, &[]) });
+    let empty = drain(&mut builder);
+    assert_eq!(gas_limits(&empty), [0, 0]);
+    assert_eq!(
+        (empty[0].last_commit_consumed, empty[0].resume.index, empty[1].resume.index),
+        (7_000, CommitIndex(2), CommitIndex(3))
+    );
+}
+
+/// Recent blocks stay in memory, and each may have a few entries of a large batch.
+#[test]
+fn a_block_does_not_keep_its_batch_in_memory() {
+    let mut builder = BlockBuilder::new(&genesis(0), Height(0), None, Resume::default());
+    let commit = commit(1, 1_000, &[vec![transfer(0, 21_000)], vec![Bytes::from(vec![0; 64]); 7_000]].concat());
+    let batch = commit.batches[0].1.bytes.0.clone();
+    builder.push(commit);
+    let plans = drain(&mut builder);
+    assert_eq!(gas_limits(&plans), [1]);
+    assert!(batch.is_unique());
+}
+
 /// Worst case of a faulty proposer: the ordering record stays near the size of the block.
 #[test]
 fn a_block_of_the_smallest_junk_has_a_small_record() {
-    let genesis = under(genesis(0), |genesis| genesis.block_gas_limit = 1 << 40);
+    let genesis = under(second_rules(), |genesis| genesis.block_gas_limit = 1 << 40);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     builder.push(commit(1, 1_000, &vec![Bytes::from(vec![0; 64]); 200_000]));
     let plans = drain(&mut builder);
@@ -273,7 +325,7 @@ fn a_block_of_the_smallest_junk_has_a_small_record() {
 
 #[test]
 fn what_no_honest_proposer_orders_is_left_out() {
-    let genesis = under(genesis(0), |genesis| genesis.batch_gas = BLOCK_GAS);
+    let genesis = under(second_rules(), |genesis| genesis.batch_gas = BLOCK_GAS);
     let mut builder = BlockBuilder::new(&genesis, Height(0), None, Resume::default());
     let excess = [
         transfer(0, 600_000),

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Node, bls_key, genesis, transfer};
+use common::{Node, bls_key, genesis, large, transfer};
 use corniche_certify::Share;
 use corniche_pipeline::{AHEAD_OF_CERTIFICATION, Input, NodeKey, PeerMessage, Request, Response};
 use corniche_types::{B256, Bytes, Certificate, Epoch, Genesis, Height, U256, ValidatorIndex, wire};
@@ -247,7 +247,7 @@ fn answers_are_small_and_end_at_the_requested_block() {
 fn blocks_that_do_not_fit_come_with_the_next_requests() {
     let (mut ahead, mut behind) = apart(0);
     for _ in 0..12 {
-        ahead.script.lock().unwrap().push_back(vec![Bytes::from(vec![7; 100 << 10]); 10]);
+        ahead.script.lock().unwrap().push_back(vec![large(0, 100 << 10); 10]);
         ahead.wait(1);
     }
     let last = ahead.disk.blocks.len() as u64;

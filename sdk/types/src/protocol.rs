@@ -23,6 +23,9 @@ pub struct ProtocolRules {
     /// True if blocks omit transactions that no honest proposer orders: those of a batch after the first
     /// [`batch_gas`](crate::Genesis::batch_gas) of declared gas, and those above the size limit of transactions.
     pub drops_excess: bool,
+    /// True if blocks omit ordered bytes that no transaction can be: those that cannot be decoded, and those that declare less
+    /// gas than every transaction uses or more than a block has. A commit of which nothing is left makes an empty block.
+    pub drops_malformed: bool,
     /// True if [`Genesis::committee_hash`](crate::Genesis::committee_hash) covers the whole genesis. Only the version
     /// of block 1 matters, because the committee hash is part of everything that was signed before an upgrade.
     pub committee_covers_genesis: bool,
@@ -39,6 +42,7 @@ impl ProtocolRules {
         max_block_bytes: u64::MAX,
         gas_per_ordered_byte: 0,
         drops_excess: false,
+        drops_malformed: false,
         committee_covers_genesis: false,
         max_block_gas_limit: u64::MAX,
     };
@@ -50,17 +54,21 @@ impl ProtocolRules {
         max_block_bytes: 4 << 20,
         gas_per_ordered_byte: 4,
         drops_excess: true,
+        drops_malformed: false,
         committee_covers_genesis: true,
         max_block_gas_limit: 1_000_000_000,
     };
+    /// Omits malformed transactions from blocks.
+    pub const V3: Self = Self { version: 3, drops_malformed: true, ..Self::V2 };
     /// Rules of new chains.
-    pub const LATEST: &'static Self = &Self::V2;
+    pub const LATEST: &'static Self = &Self::V3;
 
     /// Returns the rules of a version; `None` if this build does not support it.
     pub const fn of(version: u32) -> Option<&'static Self> {
         match version {
             1 => Some(&Self::V1),
             2 => Some(&Self::V2),
+            3 => Some(&Self::V3),
             _ => None,
         }
     }

@@ -60,12 +60,12 @@ pub struct Config {
     /// Maximum bytes of cars in one response; one car is always allowed.
     pub fetch_bytes: u32,
     /// Number of executed slots whose cuts, certificates and cars are kept in memory and on disk for lagging
-    /// validators; fewer if their cars exceed `lane_bytes` per lane. Both limits are four times as high while no
-    /// certificate shows that a quorum executed the slots.
+    /// validators; fewer if the cars of one lane exceed `lane_bytes`. While no certificate shows that a quorum executed the
+    /// slots, four times as many are kept, and four times `lane_bytes` per lane, for all lanes together.
     pub retain_slots: u64,
     /// Maximum bytes of own cars that are not executed yet, each counted with [`CAR_WEIGHT`] in addition to its batch.
-    /// Above the limit the engine asks for no batches. Twice as many are accepted of each other lane (P20). The limit
-    /// also applies per lane to executed cars kept for others, for all lanes together.
+    /// Above the limit the engine asks for no batches. Twice as many are accepted of each other lane (P20). See also
+    /// `retain_slots`.
     pub lane_bytes: u64,
     /// Maximum bytes of a batch.
     pub batch_bytes: u32,
@@ -195,12 +195,6 @@ impl Config {
         let prepare = committee_size * (42 + 42 + proof + 74) + 4 * proof;
         // One car is always allowed.
         (self.fetch_bytes as usize).max(self.batch_bytes as usize) + prepare + 4_096
-    }
-
-    /// Maximum bytes of executed cars that are kept for lagging validators, once a quorum has executed them. The cars
-    /// of the last slot are always kept.
-    pub fn most_retained(&self, committee_size: usize) -> u64 {
-        self.lane_bytes.saturating_mul(committee_size as u64)
     }
 
     /// Maximum number of items that an engine holds in a committee of this size, even with f Byzantine validators, and

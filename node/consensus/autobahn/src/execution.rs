@@ -155,12 +155,19 @@ impl Autobahn {
         self.release_records();
     }
 
-    /// Returns true if the oldest retained slot must be dropped.
+    /// Returns true if the oldest retained slot must be dropped. With a certificate, each lane has its own byte limit:
+    /// one that floods does not fill the others' share.
     fn exceeds_retention(&self, oldest: Slot) -> bool {
-        let factor = if oldest <= self.certified { 1 } else { UNCERTIFIED_FACTOR };
+        let is_certified = oldest <= self.certified;
+        let factor = if is_certified { 1 } else { UNCERTIFIED_FACTOR };
         let max_slots = self.config.retain_slots.saturating_mul(factor);
-        let max_bytes = self.config.most_retained(self.committee.size()).saturating_mul(factor);
         let slots = self.floors.len() as u64;
-        slots > max_slots || slots > 1 && self.lanes.retained() > max_bytes
+        let is_large = if is_certified {
+            self.lanes.most_retained_of_one() > self.config.lane_bytes
+        } else {
+            let all = self.config.lane_bytes.saturating_mul(self.committee.size() as u64);
+            self.lanes.retained() > all.saturating_mul(factor)
+        };
+        slots > max_slots || slots > 1 && is_large
     }
 }

@@ -1,9 +1,9 @@
 //! Drives the engine.
 
 use super::Pipeline;
+use crate::blocks::promising;
 use crate::message::PeerMessage;
 use crate::words::Output;
-use corniche_admission::batch;
 use corniche_engine::{Batch, Engine, Input as EngineInput, Output as EngineOutput, Verified};
 use corniche_types::{TimestampMs, ValidatorIndex};
 
@@ -45,7 +45,10 @@ impl Pipeline {
                     self.builder.push(commit);
                 }
                 EngineOutput::Available { author, batch } => {
-                    self.out.push_back(Output::Available { author, transactions: batch::decode(&batch.bytes) });
+                    let transactions = promising(&batch, &self.genesis);
+                    if !transactions.is_empty() {
+                        self.out.push_back(Output::Available { author, transactions });
+                    }
                 }
                 EngineOutput::Requeue(batch) => {
                     self.delivered([&batch]);

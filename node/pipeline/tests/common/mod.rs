@@ -100,6 +100,19 @@ pub fn whole_block(nonce: u64) -> VerifiedTransaction {
     VerifiedTransaction::verify(Transaction::decode(raw).unwrap(), CHAIN).unwrap()
 }
 
+/// Transaction with this many bytes of input, which it cannot pay for: it is in a block and skipped.
+pub fn large(nonce: u64, bytes: usize) -> Bytes {
+    user().sign(TxEip1559 {
+        chain_id: CHAIN,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 1_000_000,
+        to: TxKind::Call(Address::repeat_byte(0xaa)),
+        input: vec![7; bytes].into(),
+        ..TxEip1559::default()
+    })
+}
+
 /// Transfer with this maximum fee and tip per gas.
 pub fn transfer_for(user: &EthereumKey, nonce: u64, max_fee_per_gas: u128, tip: u128) -> VerifiedTransaction {
     let raw = user.sign(TxEip1559 {

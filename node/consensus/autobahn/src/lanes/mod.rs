@@ -470,6 +470,11 @@ impl Lanes {
         self.lanes.iter().map(Lane::retained).sum()
     }
 
+    /// Same for the lane with the largest weight.
+    pub fn most_retained_of_one(&self) -> u64 {
+        self.lanes.iter().map(Lane::retained).max().unwrap_or(0)
+    }
+
     /// The executed, certified and supported positions of a lane.
     pub fn positions(&self, lane: ValidatorIndex) -> [Position; 3] {
         let lane = self.lane(lane);

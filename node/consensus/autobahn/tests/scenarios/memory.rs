@@ -38,6 +38,22 @@ fn g3_executed_cars_are_kept_up_to_the_weight_of_full_lanes() {
     cluster.check();
 }
 
+#[test]
+fn g3_a_lane_that_floods_does_not_fill_the_share_of_others() {
+    let config = Config { lane_bytes: 25 * CAR_WEIGHT, retain_slots: 1_000_000, ..plain() };
+    let mut cluster = Cluster::new(4, config);
+    cluster.load([0], true);
+    for _ in 0..100 {
+        cluster.run_for(10 * DELAY);
+        for node in 0..4 {
+            let lanes = cluster.node(node).engine.footprint()[0];
+            assert!(lanes <= 25 + 40, "{lanes} cars");
+        }
+    }
+    assert!(cluster.node(1).position(0)[0] > 200, "{:?}", cluster.node(1).position(0));
+    cluster.check();
+}
+
 /// The owner of a lane shows its cars only to one other validator, which runs ahead of the rest by this many slots,
 /// optionally with a restart. Then the others request the cars from it. Returns true if they get them. `most`: maximum
 /// number of cars and commits it may hold.
