@@ -483,8 +483,8 @@ mod tests {
         let parse = |kind: &str, typed: &str| super::parse(&Param { ty: kind.into(), ..Param::default() }, typed);
         assert_eq!(parse("string", " \"a, b "), Ok(DynSolValue::String(" \"a, b ".into())));
         assert_eq!(parse("uint256[]", "[1, 2]").unwrap().as_array().unwrap().len(), 2);
-        assert_eq!(parse("uint8", "256"), Err("this is no uint8".into()));
-        assert_eq!(parse("address", "Alice"), Err("this is no address".into()));
+        assert_eq!(parse("uint8", "256"), Err("invalid uint8".into()));
+        assert_eq!(parse("address", "Alice"), Err("invalid address".into()));
         assert!(parse("uint256", "1e9223372036854775807 ether").is_err());
         assert!(parse("uint256[4][4][4][4][4]", "[]").is_err());
     }

@@ -156,7 +156,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         "/api/v1/transactions/{hash}/calls",
         [HASH, LIMIT, CURSOR],
         effects::calls,
-        "Inner calls of a transaction, in the order in which they began. Empty if the node serves no traces."
+        "Internal transactions (inner calls) of a transaction, in the order in which they began. Empty if the node serves no traces."
     ),
     endpoint!("/api/v1/accounts/{address}", [ADDRESS], accounts::show, "An account or a contract."),
     endpoint!(
@@ -175,7 +175,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         "/api/v1/accounts/{address}/calls",
         [ADDRESS, LIMIT, CURSOR],
         accounts::calls,
-        "Inner calls from or to an account, newest first."
+        "Internal transactions (inner calls) from or to an account, newest first."
     ),
     endpoint!(
         "/api/v1/accounts/{address}/balances",
@@ -242,7 +242,7 @@ pub fn router() -> Router<Arc<Site>> {
 }
 
 async fn only_get() -> Problem {
-    Problem::new("method_not_allowed", "this is asked with GET")
+    Problem::new("method_not_allowed", "expected a GET request")
 }
 
 /// Returns `true` for an API request, which receives JSON also for errors.

@@ -38,12 +38,12 @@ const PLACES: u32 = 20;
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// Error of the database.
-    #[error("the explorer's database: {0}")]
+    #[error("explorer database: {0}")]
     Failed(#[from] sqlx::Error),
     /// The database has another schema version.
     #[error(
-        "the explorer's database is of another version of this program, with tables {found} in place of {wanted}: delete it or name an empty \
-         one, and start again: it is filled from the node, and only uploaded interfaces have to be uploaded again"
+        "explorer database: expected schema {wanted}, got {found} of another version of this program; delete the database or use an empty \
+         one, then start again. It is filled from the node; only uploaded ABIs have to be uploaded again"
     )]
     Version {
         /// Schema version of the database.
@@ -52,7 +52,7 @@ pub enum DatabaseError {
         wanted: String,
     },
     /// A row has a value that this program does not write.
-    #[error("the explorer's database holds nonsense in {column}: {problem}")]
+    #[error("explorer database: invalid value in column {column}: {problem}")]
     Nonsense {
         /// Column name.
         column: &'static str,
@@ -60,7 +60,7 @@ pub enum DatabaseError {
         problem: String,
     },
     /// The URL scheme is neither `sqlite` nor `postgres`.
-    #[error("{0} is no database: use sqlite:PATH or postgres://USER@HOST/NAME")]
+    #[error("{0}: expected a database URL sqlite:PATH or postgres://USER@HOST/NAME")]
     Url(String),
 }
 
@@ -383,6 +383,6 @@ mod tests {
     #[test]
     fn what_is_no_database_is_said_without_its_password() {
         let error = Dialect::of("mysql://me:secret@host/name").unwrap_err();
-        assert_eq!(error.to_string(), "host/name is no database: use sqlite:PATH or postgres://USER@HOST/NAME");
+        assert_eq!(error.to_string(), "host/name: expected a database URL sqlite:PATH or postgres://USER@HOST/NAME");
     }
 }

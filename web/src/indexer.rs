@@ -94,7 +94,7 @@ pub enum IndexError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
     /// The node does not respond or rejects a request.
-    #[error("the node does not answer: {0}")]
+    #[error("node unavailable: {0}")]
     Node(#[from] NodeError),
     /// The node sent an invalid block.
     #[error(transparent)]
@@ -215,7 +215,7 @@ impl Indexer {
                 Some(if busy { Duration::ZERO } else { PAUSE })
             }
             Err(IndexError::Halt(halt)) => {
-                tracing::error!(%halt, "the explorer stops here");
+                tracing::error!(%halt, "the indexer stops");
                 self.standing.halt(halt);
                 None
             }
@@ -226,7 +226,7 @@ impl Indexer {
                     // A failed connection may not recover.
                     self.connection = connection;
                 }
-                tracing::warn!(%error, "the explorer waits");
+                tracing::warn!(%error, "indexing failed; retrying");
                 self.standing.waits(error.to_string());
                 // The node may have been replaced while it was unreachable.
                 self.introduced = false;
@@ -322,7 +322,7 @@ impl Indexer {
     async fn begin_again(&mut self) -> Result<(), IndexError> {
         // The blocks may have vanished because the node was wiped meanwhile.
         self.introduce().await?;
-        tracing::info!("the chain went back: the explorer begins again");
+        tracing::info!("chain reverted; indexing again from the first block");
         write::clear(&mut self.connection).await?;
         self.standing.certified(None);
         self.dag.forget();
@@ -381,7 +381,7 @@ impl Indexer {
             if one.left_out > 0 {
                 let Digest { number, left_out, .. } = &one;
                 tracing::warn!(
-                    "block {number} is too large for its places: {left_out} transactions, logs and transfers are left out"
+                    "block {number} is too large to index completely: {left_out} transactions, logs and transfers are not listed"
                 );
             }
             let tip = group.last().map(|last| Tip { number: last.number, hash: last.hash }).or(self.tip);

@@ -34,7 +34,7 @@ pub enum NodeError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The blocking thread ended without a result.
-    #[error("a request ended without an answer")]
+    #[error("the request ended without a response")]
     Lost,
 }
 
@@ -324,7 +324,7 @@ impl Node {
     pub async fn identity(&self) -> Result<(u64, B256), NodeError> {
         let chain_id = self.with(Client::chain_id).await?;
         let genesis = self.block_hash(0).await?;
-        Ok((chain_id, genesis.ok_or_else(|| nonsense(BLOCK, "there is no block 0"))?))
+        Ok((chain_id, genesis.ok_or_else(|| nonsense(BLOCK, "no block 0"))?))
     }
 
     /// Returns `true` for a development chain, which may be reverted.
@@ -409,7 +409,7 @@ impl Node {
         let requests = vec![ask("eth_getBalance"), ask("eth_getTransactionCount"), ask("eth_getCode")];
         let answers: Vec<Result<Box<RawValue>, _>> = self.ask_all(requests).await?;
         let mut answers = answers.into_iter();
-        let mut next = || answers.next().unwrap_or_else(|| Err(nonsense("batch", "an answer is missing")));
+        let mut next = || answers.next().unwrap_or_else(|| Err(nonsense("batch", "a response is missing")));
         let (balance, nonce, code) = (next()?, next()?, next()?);
         let nonce: U64 = decode(&nonce)?;
         Ok((decode(&balance)?, nonce.to(), decode(&code)?))
@@ -472,7 +472,7 @@ fn check_number(answered: U64, asked: u64) -> Result<(), ClientError> {
     if answered == U64::from(asked) {
         return Ok(());
     }
-    Err(nonsense(BLOCK, &format!("block {answered}, which is not the one that was asked for")))
+    Err(nonsense(BLOCK, &format!("expected block {asked}, got {answered}")))
 }
 
 /// Formats a number as an RPC quantity.

@@ -36,7 +36,7 @@ pub mod nav {
     /// Page with the committee.
     pub const VALIDATORS: &str = "Validators";
     /// Page with the consensus DAG.
-    pub const DAG: &str = "Ordering";
+    pub const DAG: &str = "DAG";
     /// Page with daily statistics.
     pub const STATISTICS: &str = "Statistics";
     /// Page with the node and its peers.
@@ -48,11 +48,11 @@ pub mod nav {
     /// Label of the search field and of its button.
     pub const SEARCH: &str = "Search";
     /// Placeholder of the search field.
-    pub const SEARCH_HINT: &str = "Hash, block, address, token or method";
+    pub const SEARCH_HINT: &str = "Search by address, hash, block, token or method";
     /// Button that switches the colour theme.
-    pub const THEME: &str = "Dark or light";
+    pub const THEME: &str = "Theme";
     /// Label of the field that selects the unit of amounts.
-    pub const UNIT: &str = "Unit of amounts";
+    pub const UNIT: &str = "Unit";
 }
 
 /// The four states of a transaction and the other ways it can end. RPC and logs use the same words.
@@ -110,29 +110,29 @@ pub mod block {
     pub const ORDERING: &str = "Ordering";
     /// Explains [`ORDERING`].
     pub const ORDERING_NOTE: &str =
-        "Validators proposed batches; the engine agreed on one order for them, and the block is the next piece of that order.";
+        "Validators propose batches and agree on one order for them. Each block holds the next transactions of that order.";
     /// Section heading.
     pub const CERTIFICATE: &str = "Certificate";
     /// Explains [`CERTIFICATE`].
-    pub const CERTIFICATE_NOTE: &str = "A quorum signed this block or a later one: nobody can take it back.";
+    pub const CERTIFICATE_NOTE: &str = "A quorum of validators signed this block or a later one. The block is final.";
     /// Note for a block without a certificate.
-    pub const NO_CERTIFICATE: &str = "No certificate is here yet: the block is executed, and either a quorum has not signed \
-         it yet, or this explorer has not read the certificate yet.";
+    pub const NO_CERTIFICATE: &str =
+        "No certificate yet. The block is executed; a quorum has not signed it yet, or the certificate is not indexed yet.";
     /// Section heading.
     pub const TRANSACTIONS: &str = "Transactions";
     /// Section heading.
-    pub const SKIPPED: &str = "Ordered and not executed";
+    pub const SKIPPED: &str = "Skipped transactions";
     /// Explains [`SKIPPED`].
-    pub const SKIPPED_NOTE: &str = "A transaction that has its place in the order may still be invalid: every node checks it \
-         again before it runs. One that fails the check costs nothing and has no receipt.";
+    pub const SKIPPED_NOTE: &str = "Every node validates a transaction again before execution. These transactions were ordered but failed that \
+         check. They cost no fee and have no receipt.";
     /// Row label.
     pub const HASH: &str = "Hash";
     /// Row label.
-    pub const PARENT: &str = "Parent";
+    pub const PARENT: &str = "Parent hash";
     /// Row label.
-    pub const TIME: &str = "Time agreed on";
+    pub const TIME: &str = "Timestamp";
     /// Column header for the block's time.
-    pub const AGE: &str = "When";
+    pub const AGE: &str = "Age";
     /// Row label.
     pub const STATUS: &str = "Status";
     /// Row label.
@@ -146,49 +146,50 @@ pub mod block {
     /// Row label.
     pub const RANDOMNESS: &str = "Randomness";
     /// Row label.
-    pub const RECORD: &str = "Hash of the ordering record";
+    pub const RECORD: &str = "Ordering record";
     /// Row label.
     pub const LEADER: &str = "Leader";
     /// Row label.
-    pub const FEE_ADDRESS: &str = "Leader's fee address";
+    pub const FEE_ADDRESS: &str = "Fee recipient";
     /// Row label.
     pub const COMMITS: &str = "Commits";
     /// Row label for the rounds of the commits' leaders.
-    pub const ROUNDS: &str = "Rounds of their leaders";
+    pub const ROUNDS: &str = "Leader rounds";
     /// Row label that replaces [`ROUNDS`] under Autobahn.
     pub const SLOTS: &str = "Slots";
     /// Link to the batch in the picture of the DAG.
-    pub const PICTURE: &str = "in the picture";
+    pub const PICTURE: &str = "show in DAG";
     /// Row label.
     pub const BATCHES: &str = "Batches";
     /// Column header.
     pub const AUTHOR: &str = "Proposed by";
     /// Column header.
-    pub const DIGEST: &str = "Batch";
+    pub const DIGEST: &str = "Digest";
     /// Column header.
-    pub const RANGE: &str = "Transactions of it";
+    pub const RANGE: &str = "Transactions";
     /// Column header.
     pub const REASON: &str = "Reason";
     /// Row label.
-    pub const SIGNERS: &str = "Signed by";
+    pub const SIGNERS: &str = "Signers";
     /// Row label.
-    pub const MISSED: &str = "Not among the signers";
+    pub const MISSED: &str = "Missing signers";
     /// Row label.
-    pub const COVERS: &str = "Certificate of block";
+    pub const COVERS: &str = "Signed block";
     /// Row label.
     pub const SIGNATURE: &str = "Aggregate signature";
     /// Note for the genesis block.
-    pub const GENESIS: &str = "The first block was not ordered by anybody: it is what the network began with.";
+    pub const GENESIS: &str =
+        "This is the genesis block. It is part of the configuration of the chain and was not ordered by validators.";
     /// Link to the previous block.
-    pub const EARLIER: &str = "Earlier block";
+    pub const EARLIER: &str = "Previous block";
     /// Link to the next block.
-    pub const LATER: &str = "Later block";
+    pub const LATER: &str = "Next block";
     /// Follows the time between the order of the block and its certificate.
-    pub const AFTER_ORDER: &str = "after its order, seen here";
+    pub const AFTER_ORDER: &str = "from ordering to certificate, as observed by this explorer";
     /// Text between the first and the last number of a range.
     pub const TO: &str = "to";
     /// Error: the page's address contains neither a block number nor a block hash.
-    pub const BAD_NAME: &str = "A block is named by its number or by its hash of 32 bytes, 0x and 64 digits.";
+    pub const BAD_NAME: &str = "Invalid block: expected a number or a hash (0x and 64 hexadecimal digits).";
 
     /// Number of a batch's transactions in this block, and the index of the first one in the batch.
     pub fn range(count: &str, first: &str) -> String {
@@ -197,7 +198,7 @@ pub mod block {
 
     /// Error: no block has this number or hash.
     pub fn missing(block: &str, newest: &str) -> String {
-        format!("There is no block {block:.80} here. The newest one is {newest}.")
+        format!("Block {block:.80} not found. The newest indexed block is {newest}.")
     }
 }
 
@@ -212,17 +213,17 @@ pub mod list {
     /// Link to the next page of such a list.
     pub const FURTHER: &str = "Next page";
     /// Note for an empty list.
-    pub const EMPTY: &str = "Nothing here.";
+    pub const EMPTY: &str = "No entries.";
     /// Label of the button that copies a value.
     pub const COPY: &str = "Copy";
     /// Error: invalid cursor.
-    pub const BAD_CURSOR: &str = "This address names no place in the list: begin with its first page.";
+    pub const BAD_CURSOR: &str = "Invalid cursor: expected one from a link of this list. Open the first page.";
     /// Error: invalid cursor of a list that is ordered by its key.
-    pub const BAD_PLACE: &str = "The place where this list goes on cannot be read.";
+    pub const BAD_PLACE: &str = "Invalid cursor: expected one from a link of this list. Open the first page of the list.";
     /// Accessible name of the links between the pages of a list.
     pub const PAGES: &str = "Pages";
     /// Accessible name of the links between the parts of a page.
-    pub const PARTS: &str = "Parts";
+    pub const PARTS: &str = "Sections";
 
     /// A part of a whole.
     pub fn of(part: &str, whole: &str) -> String {
@@ -231,14 +232,14 @@ pub mod list {
 
     /// Note for bytes that are cut off.
     pub fn first_of(shown: &str, all: &str) -> String {
-        format!("The first {shown} of {all}.")
+        format!("First {shown} of {all}.")
     }
 }
 
 /// Texts in the footer of every page.
 pub mod foot {
     /// Label before the chain id.
-    pub const CHAIN_ID: &str = "chain id";
+    pub const CHAIN_ID: &str = "chain ID";
     /// Label before the number of the newest block.
     pub const BLOCK: &str = "block";
 
@@ -255,55 +256,54 @@ pub mod failure {
     /// Heading.
     pub const NOT_FOUND: &str = "Not found";
     /// Advice below [`NOT_FOUND`].
-    pub const NOT_FOUND_HINT: &str = "Search for a hash, a block's number, an address, a token or a method's name.";
+    pub const NOT_FOUND_HINT: &str = "Search for a hash, a block number, an address, a token or a method name.";
     /// Heading.
     pub const BUSY: &str = "Too many requests";
     /// Advice below [`BUSY`].
-    pub const BUSY_HINT: &str = "This address asked for more than its share. Wait a few seconds and load the page again.";
+    pub const BUSY_HINT: &str = "This address has exceeded the request limit. Wait a few seconds, then reload the page.";
     /// Heading.
-    pub const BROKEN: &str = "This did not work";
+    pub const BROKEN: &str = "Internal error";
     /// Advice below [`BROKEN`].
-    pub const BROKEN_HINT: &str = "It is this explorer's fault, and its log says more. Load the page again in a moment.";
+    pub const BROKEN_HINT: &str = "The explorer failed; the log of the explorer has the details. Reload the page in a moment.";
     /// Heading.
-    pub const AWAY: &str = "The node cannot be asked";
+    pub const AWAY: &str = "Node unavailable";
     /// Explanation below [`AWAY`].
-    pub const NO_ANSWER: &str = "Only the node that this explorer follows knows this, and it does not answer.";
+    pub const NO_ANSWER: &str = "Only the node has this data, and the node does not respond.";
     /// Advice below [`AWAY`].
-    pub const AWAY_HINT: &str = "Pages of what this explorer has read before still work. Load this one again in a moment.";
+    pub const AWAY_HINT: &str = "Pages with indexed data still work. Reload this page in a moment.";
     /// Banner above every page after the indexer stopped; the reason follows.
-    pub const HALTED: &str = "This explorer stopped";
+    pub const HALTED: &str = "Explorer stopped";
     /// Heading.
-    pub const BAD_REQUEST: &str = "That address is not right";
+    pub const BAD_REQUEST: &str = "Invalid request";
     /// Banner above every page while the node does not respond.
-    pub const WAITS: &str = "The node does not answer. What is shown is what was known before.";
+    pub const WAITS: &str = "Node unavailable. The pages show the data that is already indexed.";
     /// Tooltip of [`WAITS`], for the operator.
-    pub const WAITS_HINT: &str = "The log of this explorer says why.";
+    pub const WAITS_HINT: &str = "The log of the explorer has the reason.";
     /// Banner above every page while the indexer catches up.
-    pub const BEHIND: &str = "Catching up with the node:";
+    pub const BEHIND: &str = "Syncing with the node:";
 
     /// The indexer stopped because of a bug in the explorer.
-    pub const FAULT: &str =
-        "the part that reads the chain ended by a fault of its own, which its log describes: start the explorer again";
+    pub const FAULT: &str = "the indexer failed with an internal error; read the log, then restart the explorer";
 
     /// The indexer stopped because the database contains another chain.
     pub fn another_chain(known: &str, found: &str) -> String {
         format!(
-            "the database is of chain {known}, the node is on chain {found} (chain id and hash of the first block). A node that was wiped and \
-             began with another genesis is another chain: give the explorer an empty database, or the node that it had"
+            "wrong chain: the database has chain {known}, the node has chain {found} (chain ID and genesis hash). A node with a new \
+             genesis has another chain; use an empty database, or the former node"
         )
     }
 
     /// The indexer stopped because the node's block differs from the stored one.
     pub fn contradiction(number: impl Display) -> String {
         format!(
-            "the node has another block {number} than the one that is written here, and this chain does not go back: one of the two is not \
-             what the network agreed on. Compare the block with another node's, and give the explorer an empty database if its own is wrong"
+            "block {number}: the node and the database have different blocks, and this chain cannot be reverted. Compare the block \
+             with another node; use an empty database if the indexed block is wrong"
         )
     }
 
     /// Error: no page has this path.
     pub fn no_page(path: &str) -> String {
-        format!("There is no page at {path}.")
+        format!("Page not found: {path}.")
     }
 }
 

@@ -73,7 +73,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   await step('a block tells who led it, whose batch carried what, and who signed', async () => {
     const page = await explorer.visit(`/block/${chain.moved.receipt.blockNumber}`);
     const text = await page.locator('main').innerText();
-    for (const words of ['Leader', 'Proposed by', 'Signed by', 'certified']) assert.ok(text.includes(words), `${words} in ${text}`);
+    for (const words of ['Leader', 'Proposed by', 'Signers', 'certified']) assert.ok(text.includes(words), `${words} in ${text}`);
     assert.match(text, /validator [0-3]/);
     await close(page);
   });
@@ -81,10 +81,10 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   await step('a block tells how it was run: lanes, runs, and a picture of both', async () => {
     const path = `/block/${chain.moved.receipt.blockNumber}`;
     await until('the explorer to know how the block was run', async () =>
-      (await (await fetch(`${network.explorer}${path}`)).text()).includes('had something to do'));
+      (await (await fetch(`${network.explorer}${path}`)).text()).includes('Speculative results used'));
     const page = await explorer.visit(path);
-    assert.match(await page.getByRole('img', { name: /in 1 lane;/ }).getAttribute('aria-label'), /^1 transaction in 1 lane; 0 ran again/);
-    assert.match(await page.locator('main').innerText(), /1 of \d+ had something to do/);
+    assert.match(await page.getByRole('img', { name: /in 1 lane;/ }).getAttribute('aria-label'), /^1 transaction in 1 lane; 0 executed again/);
+    assert.match(await page.locator('main').innerText(), /1 of \d+ used/);
     await close(page);
   });
 
@@ -182,16 +182,16 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     };
     const card = await list(`/token/${cards}`);
     assert.ok(card.text.includes('ERC-721') && card.text.includes('Cards'), card.text);
-    const { Transaction, From, To, Id } = card.rows[0];
-    assert.deepEqual([card.rows.length, Transaction, From, To, Id], [3, given.transactionHash, owner, friend, '#0']);
-    const ids = [{ Id: '#1', Holder: owner, Amount: '1' }, { Id: '#0', Holder: friend, Amount: '1' }];
+    const { Transaction, From, To, 'Token ID': id } = card.rows[0];
+    assert.deepEqual([card.rows.length, Transaction, From, To, id], [3, given.transactionHash, owner, friend, '#0']);
+    const ids = [{ 'Token ID': '#1', Holder: owner, Amount: '1' }, { 'Token ID': '#0', Holder: friend, Amount: '1' }];
     assert.deepEqual((await list(`/token/${cards}/ids`)).rows, ids);
     assert.match((await list(`/token/${items}`)).text, /ERC-1155/);
     assert.deepEqual((await list(`/token/${items}/ids`)).rows, [
-      { Id: '#8', Holder: owner, Amount: '80' }, { Id: '#7', Holder: owner, Amount: '40' }, { Id: '#7', Holder: friend, Amount: '30' },
+      { 'Token ID': '#8', Holder: owner, Amount: '80' }, { 'Token ID': '#7', Holder: owner, Amount: '40' }, { 'Token ID': '#7', Holder: friend, Amount: '30' },
     ]);
     assert.deepEqual((await list(`/token/${items}/holders?id=7`)).rows, [{ Holder: owner, Amount: '40' }, { Holder: friend, Amount: '30' }]);
-    const held = (await list(`/address/${friend}/tokens`)).rows.map(({ Standard, Id, Amount }) => [Standard, Id, Amount].join(' '));
+    const held = (await list(`/address/${friend}/tokens`)).rows.map((row) => [row.Standard, row['Token ID'], row.Amount].join(' '));
     for (const row of ['ERC-721 #0 1', 'ERC-1155 #7 30']) assert.ok(held.includes(row), `${row} in ${held.join('; ')}`);
     await areWhole(explorer, [`/token/${cards}/ids`, `/token/${items}/holders?id=7`]);
   });
@@ -268,7 +268,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await transfer.locator('input[name="a0"]').fill(chain.friend.address);
     await transfer.locator('input[name="a1"]').fill('1');
     await transfer.getByRole('button').click();
-    await answer('You declined it in the wallet');
+    await answer('Request rejected in the wallet');
     const [{ chainId, rpcUrls, blockExplorerUrls }] = wallet.told;
     assert.deepEqual([BigInt(chainId), blockExplorerUrls], [BigInt(network.chain.id), [new URL(network.explorer).origin]]);
     assert.ok(network.nodes.some(({ rpc }) => new URL(rpc).href === new URL(rpcUrls[0]).href), rpcUrls[0]);
@@ -337,11 +337,11 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
 
   await step('what is not there is said, with what to try', async () => {
     for (const [path, status, words] of [
-      ['/block/999999999', 404, 'There is no block 999999999'],
-      [`/tx/0x${'ab'.repeat(32)}`, 404, 'There is no transaction'],
-      ['/tx/0xnonsense', 400, 'named by its hash'],
-      ['/address/0x12', 400, 'An address is 0x and 40 digits'],
-      ['/nowhere', 404, 'There is no page at /nowhere'],
+      ['/block/999999999', 404, 'Block 999999999 not found'],
+      [`/tx/0x${'ab'.repeat(32)}`, 404, 'not found: neither in the indexed blocks'],
+      ['/tx/0xnonsense', 400, 'Invalid transaction hash'],
+      ['/address/0x12', 400, 'Invalid address'],
+      ['/nowhere', 404, 'Page not found: /nowhere'],
     ]) {
       const answer = await fetch(network.explorer + path);
       assert.equal(answer.status, status, path);

@@ -179,12 +179,12 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
 
   await t.test('what is wrong with a field is said at it, once', async (t) => {
     const page = await open(t);
-    await page.answers(422, JSON.stringify({ field: 'a0', problem: 'this is no uint256' }));
+    await page.answers(422, JSON.stringify({ field: 'a0', problem: 'invalid uint256' }));
     for (let count = 0; count < 2; count += 1) {
       await page.press();
       const input = page.locator('input');
       const { id, name } = await input.evaluate((field) => ({ id: field.getAttribute('aria-describedby'), name: document.activeElement.id }));
-      assert.deepEqual([await page.locator(`#${id}`).innerText(), name, await page.locator('.wrong').count()], ['this is no uint256', 'f-0', 1]);
+      assert.deepEqual([await page.locator(`#${id}`).innerText(), name, await page.locator('.wrong').count()], ['invalid uint256', 'f-0', 1]);
     }
     await page.answers(200, JSON.stringify(call));
     await page.press();

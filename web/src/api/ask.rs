@@ -55,10 +55,10 @@ impl Ask {
         for (name, value) in query {
             if !known.contains(&name.as_str()) {
                 let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                return Err(Problem::bad(format!("{name:.40}: no such parameter; {} takes {takes}", endpoint.path)));
+                return Err(Problem::bad(format!("{name:.40}: unknown parameter; {} takes {takes}", endpoint.path)));
             }
             if ask.query.insert(name.clone(), value).is_some() {
-                return Err(Problem::bad(format!("{name}: given twice")));
+                return Err(Problem::bad(format!("{name}: duplicate parameter")));
             }
         }
         Ok(ask)
@@ -72,7 +72,7 @@ impl Ask {
     /// Returns an integer query parameter, if it is present.
     pub fn whole(&self, name: &str) -> Result<Option<u64>, Problem> {
         let Some(number) = self.query(name) else { return Ok(None) };
-        number.parse().map(Some).map_err(|_| Problem::bad(format!("{name}: a whole number")))
+        number.parse().map(Some).map_err(|_| Problem::bad(format!("{name}: expected a whole number")))
     }
 
     /// Returns a path parameter.
@@ -87,21 +87,21 @@ impl Ask {
 
     /// `{hash}`
     pub fn hash(&self) -> Result<B256, Problem> {
-        hash(self.path("hash")).ok_or_else(|| Problem::bad("hash: a hash is 0x and 64 digits"))
+        hash(self.path("hash")).ok_or_else(|| Problem::bad("hash: expected 0x and 64 hexadecimal digits"))
     }
 
     /// Returns the number of items of a page.
     pub fn limit(&self) -> Result<i64, Problem> {
         let Some(limit) = self.query("limit") else { return Ok(USUAL) };
         let limit = limit.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-        limit.ok_or_else(|| Problem::bad(format!("limit: a number from 1 to {MOST}")))
+        limit.ok_or_else(|| Problem::bad(format!("limit: expected a number from 1 to {MOST}")))
     }
 
     /// Returns the bytes of the cursor, if there is one. Its length must be one of `lengths`.
     pub fn cursor(&self, lengths: &[usize]) -> Result<Option<Vec<u8>>, Problem> {
         let Some(cursor) = self.query("cursor") else { return Ok(None) };
         let bytes = hex::decode(cursor).ok().filter(|bytes| lengths.contains(&bytes.len()));
-        bytes.map(Some).ok_or_else(|| Problem::bad("cursor: not one of this list; give what `next` said, or none to begin"))
+        bytes.map(Some).ok_or_else(|| Problem::bad("cursor: expected `next` of the previous page; omit it for the first page"))
     }
 
     /// Returns a cursor that is one number; `otherwise` without a cursor.
@@ -119,7 +119,7 @@ impl Ask {
 
 /// Parses an address: any case, with or without `0x`.
 pub fn address(text: &str) -> Result<Address, Problem> {
-    text.trim().parse().map_err(|_| Problem::bad("address: an address is 0x and 40 digits"))
+    text.trim().parse().map_err(|_| Problem::bad("address: expected 0x and 40 hexadecimal digits"))
 }
 
 /// Parses a hash of 32 bytes, with or without `0x`.

@@ -167,10 +167,10 @@ pub async fn find(ask: &Ask) -> Result<AnyRow, Problem> {
     let row = match (block.parse::<u64>(), block.parse::<B256>()) {
         (Ok(number), _) => sql("SELECT * FROM blocks WHERE number = $1").bind(int(number)).fetch_optional(readers).await?,
         (_, Ok(hash)) => sql("SELECT * FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?,
-        _ => return Err(Problem::bad("block: a number, or a hash of 0x and 64 digits")),
+        _ => return Err(Problem::bad("block: expected a number, or a hash of 0x and 64 hexadecimal digits")),
     };
     let indexed = ask.site.now().indexed.map_or(0, |(number, _)| number);
-    row.ok_or_else(|| Problem::missing(format!("no block {block:.80} here; the newest is {indexed}")))
+    row.ok_or_else(|| Problem::missing(format!("no block {block:.80}; the newest indexed block is {indexed}")))
 }
 
 /// `/api/v1/blocks/{block}`

@@ -114,7 +114,7 @@ object! {
         /// Hits, best first within each kind.
         hits: Vec<Hit>,
         /// Descriptions of all attempted searches.
-        tried: Vec<String> = ["a token whose name or symbol begins with “gold”"],
+        tried: Vec<String> = ["a token with a name or symbol that starts with “gold”"],
     }
 }
 
@@ -155,7 +155,7 @@ pub async fn status(ask: Ask) -> Result<Status, Problem> {
 
 /// `/api/v1/search`
 pub async fn search(ask: Ask) -> Result<Found, Problem> {
-    let question = ask.query("q").ok_or_else(|| Problem::bad("q: what to look for"))?;
+    let question = ask.query("q").ok_or_else(|| Problem::bad("q: expected a search text"))?;
     let found = search::find(&ask.site, question).await?;
     let hit = |hit: search::Hit| Hit {
         kind: hit.kind.word().to_owned(),
@@ -170,7 +170,7 @@ pub async fn search(ask: Ask) -> Result<Found, Problem> {
 /// `/api/v1/validators`
 pub async fn validators(ask: Ask) -> Result<Committee, Problem> {
     let committee = ask.site.now().committee;
-    let committee = committee.ok_or_else(|| Problem::missing("the node has not said yet who its validators are"))?;
+    let committee = committee.ok_or_else(|| Problem::missing("validators unknown: the node has not responded yet"))?;
     let records = records(&ask.site.database, days::today(&ask.site)).await?;
     let validator = |validator: corniche_api::Validator| {
         let record = records.get(&validator.index).copied().unwrap_or_default();

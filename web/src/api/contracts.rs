@@ -57,7 +57,7 @@ pub async fn show(ask: Ask) -> Result<ContractInFull, Problem> {
     let text = "SELECT c.address, c.creator, c.transaction_place, c.code_hash, c.code_bytes, c.abi_source, c.abi, c.facts, t.hash FROM \
                 contracts c LEFT JOIN transactions t ON t.place = c.transaction_place WHERE c.address = $1";
     let row = sql(text).bind(address.to_vec()).fetch_optional(ask.site.database.readers()).await?;
-    let row = row.ok_or_else(|| Problem::missing(format!("no contract {address} in the blocks that are here")))?;
+    let row = row.ok_or_else(|| Problem::missing(format!("no contract {address} in the indexed blocks")))?;
     let json = |text: String| serde_json::from_str(&text).ok().map(Json);
     Ok(ContractInFull {
         contract: Contract::of(&row)?,

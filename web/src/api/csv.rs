@@ -189,7 +189,7 @@ async fn piece(mut progress: Progress) -> (Result<Bytes, std::io::Error>, Option
     // One further row shows that the file is truncated.
     match (progress.read)(&progress.ask, last, 1).await {
         Ok((more, _)) if !more.is_empty() => {
-            let notice = format!("cut after {MOST_ROWS} rows: ask for the next ones with cursor={}", at(last.0));
+            let notice = format!("truncated after {MOST_ROWS} rows: request the next rows with cursor={}", at(last.0));
             text += &line([notice.as_str()].into_iter());
             (Ok(text.into()), None)
         }

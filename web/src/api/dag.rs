@@ -60,10 +60,10 @@ pub async fn show(ask: Ask) -> Result<Dag, Problem> {
     if let (Some(from), Some(to)) = (from, to)
         && (from > to || to - from >= MOST_ROUNDS)
     {
-        return Err(Problem::bad(format!("from, to: the first and the last of at most {MOST_ROUNDS} rounds")));
+        return Err(Problem::bad(format!("from, to: expected the first and the last of at most {MOST_ROUNDS} rounds")));
     }
     let window = Window::range(&ask.site, from, to).await?;
-    let window = window.ok_or_else(|| Problem::missing("no round is known here yet"))?;
+    let window = window.ok_or_else(|| Problem::missing("no rounds are known yet"))?;
     Ok(Dag {
         engine: window.engine,
         from_round: window.first,

@@ -83,7 +83,7 @@ pub static ACTIONS: &[Action] = &[
         "txlistinternal",
         ["address", "txhash"],
         history::calls,
-        "Inner calls of an account or of a transaction that can transfer value (CALL, CREATE, CREATE2). gas and input are not stored: they \
+        "Internal transactions of an account or of a transaction: inner calls that can transfer value (CALL, CREATE, CREATE2). gas and input are not stored: they \
          are 0 and empty."
     ),
     action!(
@@ -210,7 +210,7 @@ impl Parameters {
     }
 
     fn number(&self, name: &str, otherwise: u64) -> Result<u64, Refusal> {
-        let read = |text: &str| text.parse().map_err(|_| Refusal::no(format!("Error! {name} is no number")));
+        let read = |text: &str| text.parse().map_err(|_| Refusal::no(format!("Error! {name}: expected a number")));
         self.get(name).map_or(Ok(otherwise), read)
     }
 }
@@ -307,7 +307,7 @@ async fn status(site: &Site, parameters: &Parameters) -> Answer {
     match succeeded(site, parameters.hash("txhash")?).await? {
         Some(true) => Ok(json!({"isError": "0", "errDescription": ""})),
         Some(false) => Ok(json!({"isError": "1", "errDescription": "execution reverted"})),
-        None => Err(Refusal::no("Error! The transaction is in no block that is here")),
+        None => Err(Refusal::no("Error! The transaction is not in an indexed block")),
     }
 }
 
@@ -326,7 +326,7 @@ async fn block_by_time(site: &Site, parameters: &Parameters) -> Answer {
             let text = "SELECT number FROM blocks WHERE time_ms >= $1 ORDER BY time_ms, number LIMIT 1";
             (text, seconds.saturating_mul(1_000))
         }
-        _ => return Err(Refusal::no("Error! closest is before or after")),
+        _ => return Err(Refusal::no("Error! closest: expected before or after")),
     };
     let row = sql(text).bind(int(ms)).fetch_optional(site.database.readers()).await?;
     let row = row.ok_or_else(|| Refusal::no("Error! No closest block found"))?;
@@ -337,6 +337,6 @@ async fn supply(site: &Site, parameters: &Parameters) -> Answer {
     let token = parameters.address("contractaddress")?;
     let row = sql("SELECT supply FROM tokens WHERE address = $1").bind(token.to_vec());
     let row = row.fetch_optional(site.database.readers()).await?;
-    let row = row.ok_or_else(|| Refusal::no("Error! No token at this address: no event of it moved any"))?;
+    let row = row.ok_or_else(|| Refusal::no("Error! No token at this address: no transfer event in the indexed blocks"))?;
     Ok(json!(row.amount("supply")?.to_string()))
 }

@@ -68,7 +68,7 @@ async fn find(ask: &Ask) -> Result<(Address, Token), Problem> {
     let address = ask.address()?;
     let row = sql("SELECT * FROM tokens WHERE address = $1").bind(address.to_vec());
     let row = row.fetch_optional(ask.site.database.readers()).await?;
-    let row = row.ok_or_else(|| Problem::missing(format!("no token {address}: no event of it moved any")))?;
+    let row = row.ok_or_else(|| Problem::missing(format!("no token {address}: no transfer event in the indexed blocks")))?;
     Ok((address, Token::of(&row)?))
 }
 

@@ -12,7 +12,7 @@ use crate::{
     database::{DatabaseError, Place, Read, sql},
     pages,
     site::Site,
-    words::{status, transaction as words},
+    words::status,
 };
 use alloy_primitives::{B256, Bytes, U256};
 use corniche_api::TransactionStatus;
@@ -136,7 +136,7 @@ fn of_row(row: &AnyRow, known: &Known, certified: Option<u64>) -> Result<Transac
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let selector = row.selector("selector")?.filter(|_| to.is_some());
     let method = match (to, selector) {
-        (Some(_), None) if beginning.is_empty() => Some(words::TRANSFER.to_owned()),
+        (Some(_), None) if beginning.is_empty() => Some("transfer".to_owned()),
         (_, selector) => selector.and_then(|selector| known.method(selector)).map(|name| abi::text(&name)),
     };
     Ok(Transaction {

@@ -57,7 +57,7 @@
     for (const name of ['first', 'last', 'oldest', 'newest', 'follows']) {
       if (fresh.dataset[name] === undefined) delete dag.dataset[name]; else dag.dataset[name] = fresh.dataset[name];
     }
-    const parts = ['picture', 'paging', 'table', 'about'];
+    const parts = ['picture', 'paging', 'table', 'blocks'];
     // A tick does not change the selection, and a screen reader would read the panel again.
     if (how !== 'tick') parts.push('fact');
     for (const id of parts) {

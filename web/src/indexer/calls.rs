@@ -117,14 +117,14 @@ impl Lane {
             Ok(traced) => write_block(connection, number, traced).await?,
             // The block must still exist: a wiped node will have it later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
-                tracing::debug!(number, %error, "no calls of this block");
+                tracing::debug!(number, %error, "no trace of this block");
             }
             // The other lanes continue, and this one retries a limited number of times.
             Err(error) if !self.failed_too_often(number) => {
-                tracing::debug!(number, %error, "the calls of this block are asked for again");
+                tracing::debug!(number, %error, "cannot trace the block; retrying");
                 return Ok(false);
             }
-            Err(error) => tracing::warn!(number, %error, "the calls of this block are left out"),
+            Err(error) => tracing::warn!(number, %error, "cannot trace the block; skipping it"),
         }
         Ok(true)
     }
@@ -135,7 +135,7 @@ impl Lane {
         let (is_near, now) = (tip.saturating_sub(number) <= NEAR, Instant::now());
         let progress = self.progress.get_or_insert_with(|| Progress::begin(number, now));
         if let Some(per_second) = progress.come_to(number, is_near, now) {
-            tracing::info!("read the calls of {number} of {tip} blocks, {per_second:.0} a second");
+            tracing::info!("traced {number} of {tip} blocks, {per_second:.0} blocks per second");
         }
     }
 

@@ -130,7 +130,7 @@ impl Lane {
         } else {
             self.asking = None;
             self.next_look = Next::refused(Instant::now());
-            tracing::info!(%error, "the node shows no DAG");
+            tracing::info!(%error, "no DAG data from the node");
             standing.no_dag(error.to_string());
         }
     }

@@ -29,7 +29,7 @@ pub mod role {
 
 /// An inconsistent block: the node is faulty, or has another format.
 #[derive(Debug, thiserror::Error)]
-#[error("block {number} makes no sense: {problem}")]
+#[error("block {number}: invalid response of the node: {problem}")]
 pub struct Nonsense {
     /// Block number.
     pub number: u64,
@@ -134,7 +134,11 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
     let nonsense = |problem: String| Nonsense { number, problem };
     let (block, receipts) = (&whole.block, &whole.receipts);
     if block.transactions.len() != receipts.len() {
-        return Err(nonsense(format!("{} transactions and {} receipts", block.transactions.len(), receipts.len())));
+        return Err(nonsense(format!(
+            "expected one receipt per transaction: {} transactions, {} receipts",
+            block.transactions.len(),
+            receipts.len()
+        )));
     }
     let time_ms =
         whole.ordering.as_ref().map_or(block.timestamp.to::<u64>().saturating_mul(1_000), |ordering| ordering.timestamp_ms);
@@ -159,7 +163,11 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
     };
     let authors = authors(whole);
     if !authors.is_empty() && authors.len() != block.transactions.len() {
-        return Err(nonsense(format!("{} transactions and batches of {}", block.transactions.len(), authors.len())));
+        return Err(nonsense(format!(
+            "expected one batch entry per transaction: {} transactions, {} entries",
+            block.transactions.len(),
+            authors.len()
+        )));
     }
     digest.block(whole, seen_ms);
     digest.ordering(whole);
@@ -167,7 +175,10 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
     let mut activity = BTreeMap::new();
     for (position, (transaction, receipt)) in block.transactions.iter().zip(receipts).take(room).enumerate() {
         if transaction.hash != receipt.transaction_hash {
-            return Err(nonsense(format!("the receipt of {} stands beside {}", receipt.transaction_hash, transaction.hash)));
+            return Err(nonsense(format!(
+                "receipt out of order: expected {}, got {}",
+                receipt.transaction_hash, transaction.hash
+            )));
         }
         let place = Place::new(number, position as u64);
         let author = authors.get(position).copied();
@@ -317,7 +328,10 @@ impl Digest {
         ]);
         for log in &receipt.logs {
             if log.topics.len() > 4 {
-                return Err(Nonsense { number: self.number, problem: format!("a log of {} topics", log.topics.len()) });
+                return Err(Nonsense {
+                    number: self.number,
+                    problem: format!("expected at most 4 topics in a log, got {}", log.topics.len()),
+                });
             }
             had_part(log.address, role::LOGGED);
             self.loggers.insert(log.address);

@@ -60,7 +60,7 @@ impl Lane {
             Ok(told) => told,
             // Statistics are optional, so no other lane waits for them. They are requested again with the next block.
             Err(error) => {
-                tracing::debug!(%error, "the node does not say what blocks took");
+                tracing::debug!(%error, "no execution statistics from the node");
                 self.served = !error.is_refusal();
                 return Ok(false);
             }

@@ -91,7 +91,7 @@ pub async fn listen(url: String, topics: Topics, news: Arc<News>) {
     let url = url.replacen("http", "ws", 1);
     loop {
         if let Err(error) = hear(&url, topics, &news).await {
-            tracing::debug!(%error, "the node says nothing by itself");
+            tracing::debug!(%error, "subscription failed; reconnecting");
         }
         news.tell_dag(DagNews::NotTold);
         tokio::time::sleep(PAUSE).await;

@@ -339,7 +339,7 @@ mod tests {
         let received = executions::received_ms(filled.site.database.readers(), Place::new(7, 1)).await.unwrap();
         assert_eq!(received, None, "the node tells of runs and not of this");
         let page = page().await;
-        for words in ["2 of 4 had something to do", "3, 1 of them again", "0.25 ms", execution_words::NOTE] {
+        for words in ["2 of 4 used", "3, of which 1 again", "0.25 ms", execution_words::NOTE] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
     }

@@ -38,7 +38,7 @@ impl From<NodeError> for Failure {
         if error.is_refusal() {
             return Self::Broken(error.to_string());
         }
-        tracing::warn!(%error, "node away");
+        tracing::warn!(%error, "node unavailable");
         Self::Away(words::NO_ANSWER.into())
     }
 }

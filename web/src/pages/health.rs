@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_strip_ends_at_the_right_and_says_what_is_missing() {
         let strip = health(4, &[(1_005, &[0, 1, 2]), (1_007, &[0, 2, 3]), (1_008, &[0, 1, 2])]).strip(1).into_string();
-        assert!(strip.contains("2 of 3, missing in 1,007"), "{strip}");
+        assert!(strip.contains("2 of 3, missed 1,007"), "{strip}");
         assert!(strip.contains("class=\"signed\" d=\"M170 5H178M190 5H198\""), "{strip}");
         assert!(strip.contains("class=\"missed\" d=\"M180 5H188\""), "{strip}");
     }

@@ -57,7 +57,7 @@ fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
                     // These controls need the script, so the script shows them.
                     div .tools hidden {
                         label { span .hidden { (nav::UNIT) } select #unit { option value="18" { (currency(standing)) } option value="9" { (unit::GWEI) } option value="0" { (unit::WEI) } } }
-                        button #theme type="button" { (nav::THEME) }
+                        button #theme type="button" aria-label=(nav::THEME) title=(nav::THEME) { "◐" }
                     }
                 }
                 @if let Some(standing) = standing { (banner(standing)) }
@@ -80,7 +80,7 @@ fn banner(standing: &Snapshot) -> Markup {
     let indexed = standing.indexed.map(|(number, _)| number);
     html! {
         @if let Some(halt) = &standing.halt {
-            p .banner role="alert" { strong { (failure::HALTED) } " " (halt.to_string()) }
+            p .banner role="alert" { strong { (failure::HALTED) ":" } " " (halt.to_string()) }
         } @else if standing.waits.is_some() {
             // The reason goes to the log only: it contains the node's URL, which may contain a password.
             p .banner role="status" title=(failure::WAITS_HINT) { (failure::WAITS) }

@@ -11,46 +11,47 @@ pub const BALANCE: &str = "Balance";
 /// Row label.
 pub const NONCE: &str = "Nonce";
 /// Explains [`NONCE`].
-pub const NONCE_NOTE: &str = "transactions it has sent, or contracts it has made";
+pub const NONCE_NOTE: &str = "transactions sent, or contracts created";
 /// Row label and tab title.
 pub const TRANSACTIONS: &str = "Transactions";
 /// Explains [`TRANSACTIONS`].
-pub const TRANSACTIONS_NOTE: &str = "Every transaction that this address had a part in: it sent it, received it or was made \
-     by it, logged something or was called in it, or tokens moved to or from it.";
+pub const TRANSACTIONS_NOTE: &str = "Transactions that this address sent or received, that created it, called it, emitted its events or transferred \
+     tokens from or to it.";
 /// Heading above the newest transactions on the overview.
-pub const NEWEST_TRANSACTIONS: &str = "Newest transactions";
+pub const NEWEST_TRANSACTIONS: &str = "Latest transactions";
 /// Link to the full list.
 pub const ALL_TRANSACTIONS: &str = "All transactions";
 /// Row label.
-pub const MADE_BY: &str = "Made by";
+pub const MADE_BY: &str = "Creator";
 /// Row label.
-pub const FIRST_SEEN: &str = "First seen in block";
+pub const FIRST_SEEN: &str = "First block";
 /// Value of [`FIRST_SEEN`] for an address that appears in no block.
-pub const NEVER_SEEN: &str = "in no transaction that this explorer has read";
+pub const NEVER_SEEN: &str = "not in any indexed transaction";
 /// Replaces a value while the node does not respond.
-pub const UNKNOWN: &str = "the node does not answer";
+pub const UNKNOWN: &str = "node unavailable";
 /// Column header and row label.
 pub const TOKEN: &str = "Token";
 /// Tab title.
-pub const HOLDINGS: &str = "Tokens held";
+pub const HOLDINGS: &str = "Token holdings";
 /// Explains [`HOLDINGS`].
-pub const HOLDINGS_NOTE: &str = "Added up from the tokens' own events. Anybody can make a token and give it to anybody.";
+pub const HOLDINGS_NOTE: &str =
+    "Balances are computed from the events of the tokens. Anyone can create a token and send it to any address.";
 /// Column header.
 pub const STANDARD: &str = "Standard";
 /// Column header.
-pub const ID: &str = "Id";
+pub const ID: &str = "Token ID";
 /// Replaces the id in a row that sums over all ids of a token.
-pub const ALL_IDS: &str = "all ids together";
+pub const ALL_IDS: &str = "all IDs";
 /// Column header.
 pub const AMOUNT: &str = "Amount";
 /// Tag for a token whose events contradict each other.
-pub const INCONSISTENT: &str = "does not add up";
+pub const INCONSISTENT: &str = "inconsistent events";
 /// Explains [`INCONSISTENT`].
-pub const INCONSISTENT_NOTE: &str = "Its events moved more than there was.";
+pub const INCONSISTENT_NOTE: &str = "The events of this token transfer more than its holders had.";
 /// Tab title.
 pub const TRANSFERS: &str = "Token transfers";
 /// Explains [`TRANSFERS`].
-pub const TRANSFERS_NOTE: &str = "Tokens that came or went, as the tokens' own events say.";
+pub const TRANSFERS_NOTE: &str = "Tokens received and sent, according to the events of the tokens.";
 /// Column header.
 pub const DIRECTION: &str = "Direction";
 /// Direction of a transfer.
@@ -58,48 +59,47 @@ pub const IN: &str = "in";
 /// Direction of a transfer.
 pub const OUT: &str = "out";
 /// Direction of a transfer.
-pub const TO_ITSELF: &str = "to itself";
+pub const TO_ITSELF: &str = "self";
 /// Replaces the sender of a mint.
-pub const MINTED: &str = "minted";
+pub const MINTED: &str = "mint";
 /// Replaces the recipient of a burn.
-pub const BURNED: &str = "burnt";
+pub const BURNED: &str = "burn";
 /// Tab title.
-pub const APPROVALS: &str = "Approvals";
+pub const APPROVALS: &str = "Token approvals";
 /// Explains [`APPROVALS`].
-pub const APPROVALS_NOTE: &str = "Who may take this account's tokens without asking again, by the newest approval of each \
-     kind. Of an amount, a part may have been taken since.";
+pub const APPROVALS_NOTE: &str = "Addresses approved to spend this account's tokens, by the newest approval of each kind. Amounts spent since then \
+     are not subtracted.";
 /// Column header.
-pub const SPENDER: &str = "Who";
+pub const SPENDER: &str = "Spender";
 /// Column header.
-pub const MAY: &str = "May take";
+pub const MAY: &str = "Allowance";
 /// Column header.
-pub const SINCE: &str = "Since";
+pub const SINCE: &str = "Approved";
 /// Column header and link label.
-pub const REVOKE: &str = "Take back";
+pub const REVOKE: &str = "Revoke";
 /// Allowance in the table of approvals.
-pub const MAY_NOTHING: &str = "nothing any more";
+pub const MAY_NOTHING: &str = "none (revoked)";
 /// Allowance in the table of approvals.
 pub const UNLIMITED: &str = "unlimited";
 /// Allowance in the table of approvals.
-pub const MAY_EVERYTHING: &str = "everything of this token, now and whatever comes later";
+pub const MAY_EVERYTHING: &str = "all tokens of this contract, present and future";
 /// Allowance in the table of approvals.
-pub const MAY_ALL_IDS: &str = "every id of this token, now and whatever comes later";
+pub const MAY_ALL_IDS: &str = "all token IDs of this contract, present and future";
 /// Allowance in the table of approvals.
 pub const MAY_UP_TO: &str = "up to";
 /// Allowance in the table of approvals.
-pub const MAY_ID: &str = "one piece,";
+pub const MAY_ID: &str = "token ID";
 /// Tab title.
-pub const CALLS: &str = "Inner calls";
+pub const CALLS: &str = "Internal transactions";
 /// Explains [`CALLS`].
-pub const CALLS_NOTE: &str =
-    "Calls between contracts inside transactions, from and to this address. They are known where the node serves traces.";
+pub const CALLS_NOTE: &str = "Calls from and to this address inside transactions. They require a node that serves traces.";
 /// Link to the list as a CSV file.
-pub const AS_FILE: &str = "As a file for spreadsheets (CSV)";
+pub const AS_FILE: &str = "Download CSV";
 /// Link to the first page of a list.
-pub const FIRST: &str = "First";
+pub const FIRST: &str = "First page";
 /// Link to the next page of a list.
-pub const MORE: &str = "More";
+pub const MORE: &str = "Next page";
 /// Error: invalid address.
-pub const BAD_ADDRESS: &str = "An address is 0x and 40 digits.";
+pub const BAD_ADDRESS: &str = "Invalid address: expected 0x and 40 hexadecimal digits.";
 /// Accessible name of the QR code; the address follows.
 pub const QR: &str = "QR code of";

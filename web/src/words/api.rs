@@ -4,52 +4,51 @@
 pub const TITLE: &str = "API";
 /// Paragraphs below the heading.
 pub const INTRODUCTION: [&str; 5] = [
-    "Everything here is asked with GET and answered as JSON. Pages of any origin may ask; no key is needed. An address that asks for more \
-     than its share is answered 429 and a header retry-after.",
-    "Lists come in pages: limit items (25, at most 100), and in next the cursor of the page that follows, or null at the end. A cursor is \
-     the place where the list goes on, so nothing is missed or doubled while the chain grows.",
-    "Amounts of wei and of tokens are decimal strings, other numbers are numbers; addresses have the capitals of their checksum, bytes are \
-     0x and digits. Fields that do not apply are null, and none is left out.",
-    "A question without an answer is answered with a status of 400 and above and why, under error.",
-    "Names, symbols and texts are what strangers' contracts say: show them as text.",
+    "Send GET requests; responses are JSON. Any origin may send requests, and no API key is needed. Above the request limit of an \
+     address the response is 429 with the header retry-after.",
+    "Lists are paginated: limit is the number of items (default 25, maximum 100), and next is the cursor of the next page, or null at \
+     the end. A cursor names a position in the list, so no item is missed or repeated while the chain grows.",
+    "Amounts of wei and of tokens are decimal strings; other numbers are JSON numbers. Addresses have an EIP-55 checksum. Bytes are 0x \
+     and hexadecimal digits. All fields are always present; a field without a value is null.",
+    "An error has a status of 400 or above, and a code and a message under error.",
+    "Names, symbols and other text come from untrusted contracts: escape them before you display them.",
 ];
 /// Heading above the endpoints.
-pub const ENDPOINTS: &str = "Questions";
+pub const ENDPOINTS: &str = "Endpoints";
 /// Heading above the objects.
 pub const OBJECTS: &str = "Objects";
 /// Heading above the files.
-pub const FILES: &str = "Files";
+pub const FILES: &str = "CSV files";
 /// Explains [`FILES`].
-pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest row first. One has at most 50,000 rows; if there are more, \
-                              its last line says so and names the cursor of the next file. A text that a spreadsheet would take for a \
-                              formula begins with an apostrophe.";
+pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest row first. A file has at most 50,000 rows. If there are more, \
+     its last line says so and has the cursor of the next file. Text that a spreadsheet would read as a formula \
+     starts with an apostrophe.";
 /// Heading above the endpoints that are compatible with Etherscan.
-pub const ETHERSCAN: &str = "For tools made for Etherscan";
+pub const ETHERSCAN: &str = "Etherscan-compatible API";
 /// Explains [`ETHERSCAN`].
-pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… answers these in the envelope status, message, result, with GET, or \
-     POST of a form. A key (apikey) and a chain id (chainid) may be given and are ignored. Lists take startblock, endblock, \
-     page, offset (rows of a page: 1,000 if it is left out, and more is refused), sort (asc, the default, or desc); page \
-     times offset is at most 10,000. Source code is not verified here: what is served is the interface that a contract's \
-     code carries, or that was uploaded.";
+pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… responds in the envelope status, message, result, to GET or to POST of a form. An API key \
+     (apikey) and a chain ID (chainid) are accepted and ignored. Lists take startblock, endblock, page, offset (rows \
+     of a page: default and maximum 1,000) and sort (asc, the default, or desc). Page times offset is at most 10,000. \
+     Source code is not verified: responses contain the ABI that is embedded in the code or was uploaded.";
 /// Column header.
 pub const PARAMETER: &str = "Parameter";
 /// Column header.
-pub const MEANING: &str = "Meaning";
+pub const MEANING: &str = "Description";
 /// Column header.
 pub const FIELD: &str = "Field";
 /// Column header.
-pub const HOLDS: &str = "Holds";
+pub const HOLDS: &str = "Type";
 /// Column header.
-pub const ACTION: &str = "module and action";
+pub const ACTION: &str = "Module and action";
 /// Column header.
-pub const TAKES: &str = "Takes";
+pub const TAKES: &str = "Parameters";
 /// Column header.
-pub const ANSWER: &str = "Answer";
+pub const ANSWER: &str = "Response";
 /// Summary above an example response.
-pub const EXAMPLE: &str = "Example answer";
+pub const EXAMPLE: &str = "Example response";
 /// Label above the columns of a file.
 pub const COLUMNS: &str = "Columns";
 /// Marks an optional parameter.
 pub const OPTIONAL: &str = "optional";
 /// Follows the address of this page.
-pub const SAYS: &str = "says what there is.";
+pub const SAYS: &str = "lists the endpoints.";

@@ -1,29 +1,29 @@
 //! Texts of the page that shows the consensus DAG.
 
 /// Heading.
-pub const TITLE: &str = "How the order comes about";
+pub const TITLE: &str = "Consensus DAG";
 /// Introduction for Mahi-Mahi.
-pub const LEAD: &str = "Every circle is a bundle of transactions that a validator proposed. Lines lead to the proposals it builds on. Nobody \
-                        votes by a message of its own: who builds on what is the vote.";
+pub const LEAD: &str = "A circle is a batch of transactions that a validator proposed. Lines lead to its parent proposals. There are no \
+     separate vote messages: a proposal votes by its choice of parents.";
 /// Introduction for Autobahn.
-pub const LEAD_LANES: &str = "Each validator drives a lane of its own: every circle is a car, a bundle of transactions that \
-     others hold as well. Leaders in turn propose cuts through all lanes, drawn as upright lines: a cut that is agreed on \
-     orders all cars up to it. A car is drawn before the first cut that was decided after the car came here: the node does \
-     not tell which cars a cut names.";
+pub const LEAD_LANES: &str = "Each validator has a lane. A circle is a car: a batch of transactions that other validators store as well. \
+     Leaders take turns to propose cuts through all lanes, drawn as vertical lines. A committed cut orders all cars \
+     up to it. A car is drawn before the first cut that was decided after the car arrived, because the node does not \
+     report the cars of a cut.";
 /// Note if the node has no DAG, because it is a full node.
-pub const NONE: &str = "There is no picture here: this explorer is not shown how the order comes about.";
+pub const NONE: &str = "No DAG data available.";
 /// Advice below [`NONE`].
-pub const NONE_HINT: &str = "Only validators take part in the ordering. A full node gets blocks that are ordered already, so it has nothing to show. \
-                             Let the explorer follow a validator that keeps a trace of its ordering.";
+pub const NONE_HINT: &str = "Only validators take part in consensus. A full node receives ordered blocks, so it has no DAG. Connect the \
+     explorer to a validator that keeps its consensus trace.";
 /// Note while no round is known.
-pub const EMPTY: &str = "Nothing is known of the ordering yet. Idle networks are quiet: the first transaction sets it going.";
+pub const EMPTY: &str = "No DAG data yet. An idle network proposes nothing: send a transaction.";
 /// Note about events that the node dropped; their number precedes it.
 pub const DROPPED: &str =
-    "events were dropped by the node's trace since it started: some of what is missing here may have happened.";
+    "events were dropped by the node's trace since the start of the node, so the picture may be incomplete.";
 /// Accessible name of the picture under Mahi-Mahi.
-pub const PICTURE: &str = "Proposals of validators by round, with what they build on";
+pub const PICTURE: &str = "Proposals by validator and round, with their parents";
 /// Accessible name of the picture under Autobahn.
-pub const PICTURE_LANES: &str = "Lanes of cars, and the cuts through them";
+pub const PICTURE_LANES: &str = "Lanes of cars with cuts";
 /// Column header.
 pub const ROUND: &str = "Round";
 /// Column header.
@@ -35,38 +35,37 @@ pub const CAR: &str = "Car";
 /// Last column of lanes: cars that no cut ordered yet.
 pub const NOT_CUT: &str = "not ordered yet";
 /// Replaces [`NOT_CUT`] if newer slots exist. The column then contains cars whose position another car of the lane had taken.
-pub const CAME_LATER: &str = "came later";
+pub const CAME_LATER: &str = "late";
 /// Link label.
-pub const EARLIER: &str = "Earlier";
+pub const EARLIER: &str = "Previous";
 /// Link label.
-pub const LATER: &str = "Later";
+pub const LATER: &str = "Next";
 /// Link label.
-pub const NEWEST: &str = "Newest";
+pub const NEWEST: &str = "Latest";
 /// Button label.
 pub const SHOW: &str = "Show";
 /// Label of the slider.
-pub const SCRUB: &str = "Back in time";
+pub const SCRUB: &str = "Rounds";
 /// Note while the picture follows the newest rounds.
-pub const FOLLOWS: &str =
-    "Follows the network: new rounds come in at the right. Arrow keys step; from a circle they walk through the picture.";
+pub const FOLLOWS: &str = "Live: new rounds appear at the right. Arrow keys move the selection.";
 /// Heading of the details panel.
-pub const FACTS: &str = "What is selected";
+pub const FACTS: &str = "Selection";
 /// Note in the empty panel under Mahi-Mahi.
-pub const FACTS_EMPTY: &str = "Select a circle to see what the proposal holds and builds on, or the shape around a leader to \
-     see its votes and the verdict.";
+pub const FACTS_EMPTY: &str =
+    "Select a circle for the proposal and its parents. Select the shape around a leader for its votes and its verdict.";
 /// Note in the empty panel under Autobahn.
-pub const FACTS_EMPTY_LANES: &str = "Select a circle to see what the car holds, what it builds on and which validators hold \
-     it. Select the sign on a cut to see its leader, its votes and how it was agreed on.";
+pub const FACTS_EMPTY_LANES: &str = "Select a circle for the car, its parents and its holders. Select the sign on a cut for its leader, its votes and \
+     its rule.";
 /// Note if the selected item is not in the picture.
-pub const FACTS_GONE: &str = "What was selected is not among these rounds.";
+pub const FACTS_GONE: &str = "The selected item is not in these rounds.";
 /// Summary above the table with the content of the picture.
-pub const TABLE: &str = "The same as a table";
+pub const TABLE: &str = "Show as table";
 /// Heading of the legend.
-pub const LEGEND: &str = "What the signs mean";
+pub const LEGEND: &str = "Legend";
 /// Legend entry.
-pub const SIGN_ORDERED: &str = "proposal that is ordered; the larger, the more bytes of transactions";
+pub const SIGN_ORDERED: &str = "ordered proposal; size by bytes of transactions";
 /// Legend entry.
-pub const SIGN_WAITS: &str = "proposal that waits for its place";
+pub const SIGN_WAITS: &str = "proposal that is not ordered yet";
 /// Legend entry.
 pub const SIGN_COMMITTED: &str = "square: leader, committed";
 /// Legend entry.
@@ -74,21 +73,21 @@ pub const SIGN_SKIPPED: &str = "crossed diamond: leader, skipped";
 /// Legend entry.
 pub const SIGN_UNDECIDED: &str = "dashed ring: leader, undecided";
 /// Legend entry.
-pub const SIGN_VOTE: &str = "triangle: votes for the selected leader";
+pub const SIGN_VOTE: &str = "triangle: vote for the selected leader";
 /// Legend entry.
-pub const SIGN_CERTIFICATE: &str = "star: certifies it, for it builds on a quorum of votes";
+pub const SIGN_CERTIFICATE: &str = "star: certificate, which has a quorum of votes as parents";
 /// Legend entry for Autobahn.
-pub const SIGN_CAR: &str = "car that was here when a cut was decided; the larger, the more bytes of transactions";
+pub const SIGN_CAR: &str = "car before the newest cut; size by bytes of transactions";
 /// Legend entry for Autobahn.
-pub const SIGN_CAR_WAITS: &str = "car that came after the newest cut";
+pub const SIGN_CAR_WAITS: &str = "car after the newest cut";
 /// Legend entry for Autobahn.
-pub const SIGN_FAST: &str = "square and full line: cut agreed on the fast way";
+pub const SIGN_FAST: &str = "square and full line: cut committed on the fast path";
 /// Legend entry for Autobahn.
-pub const SIGN_SLOW: &str = "diamond and dashed line: cut agreed on the slow way";
+pub const SIGN_SLOW: &str = "diamond and dashed line: cut committed on the slow path";
 /// Legend entry for Autobahn.
-pub const SIGN_SIGNED: &str = "triangle: voted for the selected cut, or holds a copy of the selected car";
+pub const SIGN_SIGNED: &str = "triangle: voter for the selected cut, or holder of the selected car";
 /// Legend entry for Autobahn.
-pub const SIGN_CONFIRMED: &str = "star: confirmed the votes for the selected cut, in the second step of the slow way";
+pub const SIGN_CONFIRMED: &str = "star: confirmation of the selected cut, in the second phase of the slow path";
 /// Label of the leader's round in the selected leader's wave.
 pub const PROPOSES: &str = "proposes";
 /// Label of the voting round in this wave.
@@ -96,25 +95,25 @@ pub const CASTS_VOTES: &str = "votes";
 /// Label of the certifying round in this wave.
 pub const CERTIFIES: &str = "certifies";
 /// Note if the picture does not draw all lines.
-pub const FEW_EDGES: &str = "With so many validators only the lines of leaders and of what is selected are drawn.";
+pub const FEW_EDGES: &str = "Only the lines of leaders and of the selected proposal are drawn, because the committee is large.";
 /// Heading above the explanation.
-pub const EXPLAINED: &str = "In plain words";
+pub const EXPLAINED: &str = "Glossary";
 /// Row label in the details panel.
 pub const DIGEST: &str = "Digest";
 /// Row label in the details panel.
 pub const AUTHOR: &str = "Proposed by";
 /// Row label in the details panel.
-pub const POSITION: &str = "Place in its lane";
+pub const POSITION: &str = "Position in lane";
 /// Row label in the details panel.
-pub const PARENTS: &str = "Builds on";
+pub const PARENTS: &str = "Parents";
 /// Row label in the details panel.
-pub const CHILDREN: &str = "Built on by";
+pub const CHILDREN: &str = "Children";
 /// Row label in the details panel.
-pub const BYTES: &str = "Transactions in it";
+pub const BYTES: &str = "Transactions";
 /// Row label in the details panel.
-pub const PROPOSED: &str = "Signed here";
+pub const PROPOSED: &str = "Signed";
 /// Row label in the details panel.
-pub const ACCEPTED: &str = "Taken in with its whole history";
+pub const ACCEPTED: &str = "Accepted";
 /// Row label in the details panel.
 pub const LEADER: &str = "Leader";
 /// Row label in the details panel.
@@ -124,7 +123,7 @@ pub const WHY: &str = "Rule";
 /// Row label in the details panel.
 pub const DECIDED: &str = "Decided";
 /// Row label in the details panel.
-pub const PROPOSAL: &str = "Its proposal";
+pub const PROPOSAL: &str = "Proposal";
 /// Row label in the details panel.
 pub const VOTES: &str = "Votes";
 /// Row label in the details panel.
@@ -138,15 +137,16 @@ pub const BLOCKS: &str = "Block";
 /// Row label in the details panel.
 pub const COMMIT: &str = "Commit";
 /// Row label in the details panel.
-pub const BATCH: &str = "Its batch";
+pub const BATCH: &str = "Batch";
 /// Heading above the blocks of the picture.
 pub const BLOCKS_HERE: &str = "Blocks of these rounds";
 /// Explains [`BLOCKS_HERE`].
-pub const BLOCKS_NOTE: &str = "Blocks that hold something of what leaders of these rounds committed. A leader, or a proposal, that is selected names its own.";
+pub const BLOCKS_NOTE: &str =
+    "Blocks with transactions that leaders of these rounds committed. Select a leader or a proposal for its own blocks.";
 /// Replaces the blocks if there are none.
-pub const NO_BLOCK: &str = "none: it brought no transactions, or is not executed yet";
+pub const NO_BLOCK: &str = "none: without transactions, or not executed yet";
 /// Replaces an unknown proposal.
-pub const NO_VERTEX: &str = "not known here";
+pub const NO_VERTEX: &str = "unknown";
 /// Replaces the size of an empty proposal.
 pub const NO_BYTES: &str = "none";
 /// Replaces the size of an empty proposal in a sentence.
@@ -156,7 +156,7 @@ pub const PROPOSALS: &str = "Proposals";
 /// Column header.
 pub const LEADERS: &str = "Leaders and verdicts";
 /// Column header.
-pub const CARS: &str = "Cars that came before it";
+pub const CARS: &str = "Cars before the cut";
 /// Verdict, in the node's words.
 pub const COMMITTED: &str = "committed";
 /// Verdict, in the node's words.
@@ -164,46 +164,47 @@ pub const SKIPPED: &str = "skipped";
 /// Verdict, in the node's words.
 pub const UNDECIDED: &str = "undecided";
 /// Replaces an unknown round or value.
-pub const UNKNOWN: &str = "not known here";
+pub const UNKNOWN: &str = "unknown";
 /// Note for a round whose leaders are not drawn yet.
-pub const NO_LEADERS: &str = "leaders not drawn yet";
+pub const NO_LEADERS: &str = "leaders not known yet";
 /// Tag for two proposals of one validator for one place.
-pub const CONTRADICTION: &str = "signed two proposals for one place";
+pub const CONTRADICTION: &str = "equivocation: two proposals for one position";
 /// Error: invalid selection.
-pub const BAD_PICK: &str = "What is selected is named by a digest of 32 bytes, 0x and 64 digits, by an author and the digest of its batch, as in \
-                            2-0x…, or for a leader by round and rank, as in 17.0.";
+pub const BAD_PICK: &str =
+    "Invalid selection: expected a digest (0x and 64 hexadecimal digits), AUTHOR-DIGEST of a batch, or ROUND.RANK of a leader.";
 
 /// Terms of Mahi-Mahi and their explanations.
 pub const WORDS: [(&str, &str); 6] = [
     (
         "Round",
-        "Validators propose in step: a proposal of a round builds on proposals of at least a quorum of validators of the round before, and \
-         on their whole history. Nobody waits for anybody in particular, so a slow validator holds up nothing.",
+        "A validator makes one proposal per round. The proposal has parents from the previous round, from at least a \
+         quorum of validators. No validator waits for a particular other one, so a slow validator delays nothing.",
     ),
     (
         "Leader",
-        "A few rounds later a common coin, which needs shares of a quorum and which nobody knows before, draws leaders for the round. Because \
-         the votes are cast by then, nobody can stop just the proposals that will matter.",
+        "A common coin selects the leaders of a round a few rounds later. It needs shares of a quorum, so it is \
+         unknown before. The votes are cast by then: an attacker cannot delay exactly the proposals of the leaders.",
     ),
     (
         "Vote",
-        "A proposal of the voting round votes for a leader if the first proposal of that leader's round and author that its lines lead to is \
-         the leader's. A proposal of the next round that builds on votes of a quorum is a certificate.",
+        "A proposal of the voting round votes for a leader by its links: the first proposal of the leader's round and \
+         author that they reach has the vote. A proposal of the next round with a quorum of votes as parents is a \
+         certificate.",
     ),
     (
         "Commit",
-        "When validators of a quorum have certificates, the leader's proposal is committed, and everything that its lines lead to gets its \
-         place in the order: first what is older. Blocks are cut from that order.",
+        "A leader's proposal is committed when a quorum of validators has certificates for it. The commit orders all \
+         proposals that its links reach and that are not ordered yet, oldest first. Blocks are cut from this order.",
     ),
     (
         "Skip",
-        "When a quorum does not vote for a leader, because its proposal came late or never, its slot is passed over at once. Nothing is lost: a \
-         proposal that came late is taken along by a later leader.",
+        "A leader is skipped when a quorum does not vote for it, for example because its proposal was late. Nothing is \
+         lost: a later leader orders a late proposal.",
     ),
     (
         "Undecided",
-        "Neither happened yet. Then a later leader that commits decides: if a certificate lies in its history, the slot commits, otherwise it \
-         is skipped. What comes after an undecided slot waits for it.",
+        "The leader is neither committed nor skipped yet. The next committed leader decides: it commits the slot if \
+         its history has a certificate for it, and skips it otherwise. Later slots wait for the decision.",
     ),
 ];
 
@@ -211,76 +212,74 @@ pub const WORDS: [(&str, &str); 6] = [
 pub const WORDS_LANES: [(&str, &str); 6] = [
     (
         "Lane and car",
-        "Each validator lines up its bundles of transactions as cars, one behind the other. A car is safe on the road when so many validators \
-         hold it that one of them is honest. Lanes need no leader and go on when agreement stands still.",
+        "Each validator has a lane, to which it appends batches of transactions, called cars. A car is available once \
+         so many validators store it that at least one of them is honest. Lanes need no leader and grow even while \
+         consensus stalls.",
     ),
     (
         "Slot",
-        "Places in the order are numbered; several slots are worked on at the same time. Here a slot is called by the number that blocks \
-         call a commit.",
+        "Positions in the order are numbered slots. Several slots run in parallel. The number of a slot is the number \
+         of its commit in blocks.",
     ),
     (
         "Leader",
-        "Slots have leaders in turn. The leader proposes a cut: how far each lane is. A validator that is quick has more cars in a cut.",
+        "The leaders of the slots rotate. A leader proposes a cut: the position of each lane up to which cars are \
+         ordered. A faster lane has more cars in a cut.",
     ),
     (
         "Vote",
-        "Validators vote for the cut by message. If all answer at once, that is enough: the fast way. Otherwise a quorum votes and confirms in \
-         a second step: the slow way.",
+        "Validators vote for the cut by message. Fast path: all validators vote in time, and the cut commits at once. \
+         Slow path: a quorum votes, and then confirms in a second phase.",
     ),
     (
         "Commit",
-        "An agreed cut orders every car up to it that no earlier cut had, lane by lane. One cut catches up with whatever was driven during \
-         a bad time.",
+        "A committed cut orders all cars up to it that no earlier cut has ordered, lane by lane. So one cut catches up \
+         after an outage.",
     ),
     (
         "Skip",
-        "There is none: a slot always commits. If a leader is silent the validators move to the next view of the slot, which has another leader; \
-         the view in the rule tells how often.",
+        "Slots are never skipped. If a leader does not respond, the validators move to the next view of the slot, \
+         which has another leader. The rule of a cut names its view.",
     ),
 ];
 
 /// Prefixes of the engine's rules and their explanations. The first matching prefix applies.
 pub const RULES: [(&str, &str); 10] = [
-    (
-        "direct:",
-        "proposals of a quorum of validators certify it: each builds on votes of a quorum. Nothing that comes later can change that.",
-    ),
-    ("skipped: no block", "the leader proposed nothing in this round that anybody built on, so nobody can vote for it."),
-    ("skipped: no votes", "nobody votes for it, so it can never have a certificate."),
-    (
-        "skipped: anchor",
-        "neither votes nor their absence were enough by themselves. A later committed leader decides, and no certificate lies in its history.",
-    ),
+    ("direct:", "proposals of a quorum of validators are certificates for it, so the verdict is final."),
+    ("skipped: no block", "no proposal of the leader is known in this round, so it cannot have votes."),
+    ("skipped: no votes", "it has no votes, so it can never have a certificate."),
+    ("skipped: anchor", "its own votes did not decide. A later committed leader decides, and its history has no certificate."),
     ("skipped:", "a quorum does not vote for it, so it can never have a certificate."),
+    ("anchor", "its own certificates did not decide. A later committed leader decides, and its history has a certificate."),
+    ("fast in view 0", "all validators voted for the cut of the first leader in time, so no second phase was needed."),
     (
-        "anchor",
-        "it was not certified often enough by itself. A later committed leader decides, and a certificate lies in its history.",
+        "slow in view 0",
+        "not all validators voted in time: a quorum voted for the cut of the first leader, and confirmed it in a \
+         second phase.",
     ),
-    ("fast in view 0", "all validators voted for the first leader's cut at once, which is enough without a second step."),
-    ("slow in view 0", "not all voted in time: a quorum voted for the first leader's cut, and confirmed in a second step."),
-    ("fast", "earlier leaders of the slot were not answered in time. Then all voted for this one's cut at once."),
+    ("fast", "earlier leaders of the slot timed out. Then all validators voted for the cut of this leader in time."),
     (
         "slow",
-        "earlier leaders of the slot were not answered in time. Then a quorum voted for this one's cut, and confirmed in a second step.",
+        "earlier leaders of the slot timed out. Then a quorum voted for the cut of this leader, and confirmed it in a \
+         second phase.",
     ),
 ];
 /// Explanation of a rule without an entry in [`RULES`].
-pub const OTHER_RULE: &str = "in the engine's words.";
+pub const OTHER_RULE: &str = "rule of the engine without a description here.";
 
 /// Error: no round is known yet.
 pub fn no_round_yet(round: &str) -> String {
-    format!("There is no round {round} here: none is known yet.")
+    format!("Round {round} not found: no rounds are known yet.")
 }
 
 /// Error: the round is outside of the stored range.
 pub fn not_kept(round: &str, oldest: &str, newest: &str) -> String {
-    format!("There is no round {round} here. Rounds {oldest} to {newest} are kept.")
+    format!("Round {round} not found: rounds {oldest} to {newest} are stored.")
 }
 
 /// Error: all requested rounds are outside of the stored range.
 pub fn none_kept(oldest: &str, newest: &str) -> String {
-    format!("None of these rounds is kept. Those from {oldest} to {newest} are.")
+    format!("Rounds not found: rounds {oldest} to {newest} are stored.")
 }
 
 /// A proposal in one sentence: position, author, size and number of parents.
@@ -290,7 +289,7 @@ pub fn proposal(place: &str, author: u64, bytes: &str, parents: usize) -> String
 
 /// Number of parents of a proposal.
 pub fn builds_on(parents: usize) -> String {
-    format!("builds on {parents}")
+    format!("parents: {parents}")
 }
 
 /// A leader of Mahi-Mahi in one sentence.
@@ -355,33 +354,33 @@ pub fn confirmed_by(names: &str) -> String {
 
 /// Time between the signature of a proposal and its acceptance.
 pub fn after_signed(took: &str) -> String {
-    format!("{took} after it was signed")
+    format!("{took} after signing")
 }
 
 /// Time between the signature of the leader's proposal and the verdict.
 pub fn after_leader_signed(took: &str) -> String {
-    format!("{took} after the leader's proposal was signed")
+    format!("{took} after the leader signed its proposal")
 }
 
 /// Time between the arrival of the leader's proposal and the verdict, if another validator signed the proposal.
 pub fn after_leader_came(took: &str) -> String {
-    format!("{took} after the leader's proposal came here")
+    format!("{took} after the leader's proposal arrived")
 }
 
 /// Time between the arrival of a proposal and the verdict, in the table.
 pub fn after_came(took: &str) -> String {
-    format!("{took} after its proposal came")
+    format!("{took} after its proposal arrived")
 }
 
 /// Reason for a missing picture: the operator configured the explorer to keep no rounds.
-pub const KEEPS_NONE: &str = "the explorer was told to keep no rounds";
+pub const KEEPS_NONE: &str = "the explorer is configured to keep no rounds";
 
 /// Texts of the picture's script, by the names the script uses. The script replaces `{}` by a value.
 pub const SCRIPT: [(&str, &str); 6] = [
-    ("decidedAfterSigned", "decided {} ms after it was signed"),
-    ("decidedAfterCame", "decided {} ms after it came"),
+    ("decidedAfterSigned", "decided {} ms after signing"),
+    ("decidedAfterCame", "decided {} ms after arrival"),
     ("digest", "digest {}"),
-    ("parents", "builds on {}"),
-    ("accepted", "taken in {}"),
-    ("acceptedAfter", "{} ms after it was signed"),
+    ("parents", "parents: {}"),
+    ("accepted", "accepted {}"),
+    ("acceptedAfter", "{} ms after signing"),
 ];

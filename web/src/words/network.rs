@@ -1,43 +1,43 @@
 //! Texts about the node, its peers and its chain.
 
 /// Section heading.
-pub const NODE: &str = "This node";
+pub const NODE: &str = "Node";
 /// Explains [`NODE`].
-pub const NODE_NOTE: &str = "The node that this explorer follows. Everything here is what that node says.";
+pub const NODE_NOTE: &str = "The node of this explorer, as reported by that node.";
 /// Section heading.
-pub const CHAIN: &str = "The chain";
+pub const CHAIN: &str = "Chain";
 /// Section heading.
-pub const EXECUTION: &str = "What its execution did";
+pub const EXECUTION: &str = "Execution statistics";
 /// Replaces a value while the node does not respond.
-pub const SILENT: &str = "the node does not answer";
+pub const SILENT: &str = "node unavailable";
 /// Row label.
 pub const VERSION: &str = "Client";
 /// Row label.
 pub const PEERS: &str = "Peers";
 /// Row label.
-pub const SYNCING: &str = "State";
+pub const SYNCING: &str = "Sync status";
 /// Row label.
-pub const EXECUTED: &str = "Newest executed block";
+pub const EXECUTED: &str = "Latest block";
 /// Row label.
-pub const CERTIFIED: &str = "Newest certified block";
+pub const CERTIFIED: &str = "Finalized block (certified)";
 /// Row label.
-pub const INDEXED: &str = "Newest block written here";
+pub const INDEXED: &str = "Indexed block";
 /// Row label.
-pub const TRACED: &str = "Newest block whose inner calls are written here";
+pub const TRACED: &str = "Indexed block with internal transactions";
 /// Value of [`TRACED`] if no block was traced.
-pub const NOT_TRACED: &str = "none: the node serves no traces, or this explorer does not ask for them";
+pub const NOT_TRACED: &str = "none: the node serves no traces, or the explorer does not request them";
 /// Value of [`SYNCING`].
-pub const IN_STEP: &str = "in step with the network";
+pub const IN_STEP: &str = "synced";
 /// Value of [`SYNCING`]; the current and the highest block number follow.
-pub const CATCHING_UP: &str = "catching up: block";
+pub const CATCHING_UP: &str = "syncing: block";
 /// Row label.
-pub const CHAIN_ID: &str = "Chain id";
+pub const CHAIN_ID: &str = "Chain ID";
 /// Row label.
-pub const GENESIS: &str = "Hash of the first block";
+pub const GENESIS: &str = "Genesis hash";
 /// Row label.
 pub const CURRENCY: &str = "Currency";
 /// Row label.
-pub const ENGINE: &str = "Ordered by";
+pub const ENGINE: &str = "Consensus engine";
 /// Row label.
 pub const VALIDATORS: &str = "Validators";
 /// Row label.
@@ -45,50 +45,49 @@ pub const QUORUM: &str = "Quorum";
 /// Row label.
 pub const EPOCH: &str = "Epoch";
 /// Row label.
-pub const COMMITTEE: &str = "Hash of the committee";
+pub const COMMITTEE: &str = "Committee hash";
 /// Row label.
-pub const LATENCY: &str = "Order to certificate, seen here";
+pub const LATENCY: &str = "Time to finality";
 /// Value of [`LATENCY`] if no certified block is known.
-pub const NO_LATENCY: &str = "no block was certified while this explorer looked";
+pub const NO_LATENCY: &str = "no block was certified while this explorer was running";
 /// Note for a development chain.
-pub const DEVELOPMENT: &str =
-    "A chain for development: one node orders and signs for itself, and it goes back when it is told to.";
+pub const DEVELOPMENT: &str = "Development chain: one node orders and signs, and the chain can be reverted.";
 /// Explains [`PEERS`].
-pub const PEERS_NOTE: &str = "The nodes that this node is connected with. A version is what a node calls itself; nobody \
-     checks it. A round trip is that of the last ping, one every 20 seconds.";
+pub const PEERS_NOTE: &str = "Nodes connected to this node. A node reports its own version, which is not verified. Round-trip times are of the \
+     last ping; the interval is 20 seconds.";
 /// Column header.
 pub const PEER: &str = "Peer";
 /// Column header.
 pub const SOFTWARE: &str = "Version";
 /// Column header.
-pub const ROUND_TRIP: &str = "Round trip";
+pub const ROUND_TRIP: &str = "Round-trip time";
 /// Column header.
 pub const SINCE: &str = "Connected since";
 /// Tag of the node itself in the table of peers.
 pub const OWN: &str = "this node";
 /// Replaces the version of a peer that has not sent it yet.
-pub const NOT_SAID: &str = "not said yet";
+pub const NOT_SAID: &str = "unknown";
 /// Replaces the round trip of a link without a ping.
-pub const NOT_MEASURED: &str = "not measured yet";
+pub const NOT_MEASURED: &str = "no ping yet";
 /// Label before the id of a peer that is not a validator.
 pub const FULL_NODE: &str = "full node";
 /// Replaces the name of a node that never responded.
-pub const UNNAMED: &str = "a node that has not answered yet";
+pub const UNNAMED: &str = "unknown node";
 /// Cell of two validators without a connection.
-pub const NO_LINK: &str = "no link";
+pub const NO_LINK: &str = "not connected";
 /// Heading above the latency matrix.
 pub const MATRIX: &str = "Latency between validators";
 /// Explains [`MATRIX`].
-pub const MATRIX_NOTE: &str = "How long a ping from the node of a row to the validator of a column and back took, in milliseconds, as the node of \
-                               the row says.";
+pub const MATRIX_NOTE: &str =
+    "Round-trip time of a ping from the node of a row to the validator of a column, as reported by the node of the row.";
 /// Header above the names of the rows.
 pub const FROM: &str = "From";
 /// Label before the legend of shades.
-pub const SHADES: &str = "Shades:";
+pub const SHADES: &str = "Legend:";
 /// Note while the committee is unknown.
-pub const NO_COMMITTEE: &str = "The node did not say yet who its validators are.";
+pub const NO_COMMITTEE: &str = "Validators unknown: the node has not responded yet.";
 /// Text above the sentences about execution.
-pub const SINCE_START: &str = "Since the node started:";
+pub const SINCE_START: &str = "Since the start of the node:";
 
 /// A validator's name in rows and columns.
 pub fn validator(index: u64) -> String {
@@ -97,24 +96,24 @@ pub fn validator(index: u64) -> String {
 
 /// Legend of a shade with an upper bound.
 pub fn below(ms: u64) -> String {
-    format!("under {ms} ms")
+    format!("below {ms} ms")
 }
 
 /// Legend of the last shade.
 pub fn from(ms: u64) -> String {
-    format!("{ms} ms and more")
+    format!("at least {ms} ms")
 }
 
 /// Note below a table that is cut off.
 pub fn of_all(shown: usize, all: usize) -> String {
-    format!("{shown} of {all} are shown: /api/v1/peers has them all.")
+    format!("{shown} of {all} shown; /api/v1/peers returns all.")
 }
 
 /// Note if the explorer queries the nodes of only some validators.
 pub fn missing_rows(asked: usize, all: usize) -> String {
     format!(
-        "A node knows its own links only, and the nodes of {asked} of {all} validators are asked: corniche explorer --also-ask URL asks \
-         further ones."
+        "A node reports its own links only. The explorer queries the nodes of {asked} of {all} validators; add nodes with corniche \
+         explorer --also-ask URL."
     )
 }
 
@@ -125,37 +124,31 @@ pub fn quorum(quorum: &str, all: &str) -> String {
 
 /// Median and 90th percentile of the last `blocks` certified blocks.
 pub fn latency(half: &str, most: &str, blocks: usize) -> String {
-    format!("{half} for half of the last {blocks} certified blocks, at most {most} for nine of ten")
+    format!("median {half}, 90th percentile {most} (last {blocks} certified blocks)")
 }
 
 /// Transactions executed, skipped, refused and waiting.
 pub fn transactions(executed: &str, skipped: &str, refused: &str, waiting: &str) -> String {
-    format!(
-        "{executed} transactions were executed in blocks, {skipped} were ordered and skipped, and {refused} were refused before that. \
-         {waiting} wait in the pool now."
-    )
+    format!("{executed} transactions executed, {skipped} ordered but skipped, {refused} rejected. {waiting} wait in the pool.")
 }
 
 /// Early results that were adopted, and their share of the executed transactions.
 pub fn adopted(adopted: &str, share: &str) -> String {
-    format!(
-        "{adopted} of the executed ({share}) had their result ready when their order came: they had been run early, and what they had read \
-         still held."
-    )
+    format!("{adopted} executed transactions ({share}) used a speculative result from before ordering.")
 }
 
 /// Runs after ordering, and the share of repeated runs.
 pub fn runs(runs: &str, again: &str, share: &str) -> String {
     format!(
-        "{runs} runs were made after ordering. {again} of them ({share}) ran a transaction again, because one before it in the block had \
-         written what it read."
+        "{runs} executions after ordering. {again} of them ({share}) repeated a transaction, because an earlier transaction of the \
+         block wrote a value that it had read."
     )
 }
 
 /// Runs before ordering, the share of them without a result, and transactions that did not run early.
 pub fn early(runs: &str, without: &str, share: &str, passed_over: &str) -> String {
     format!(
-        "{runs} runs were made before ordering, of which {without} ({share}) came to no result. {passed_over} transactions were seen and not \
-         run early, because their author's share was used up."
+        "{runs} speculative executions before ordering; {without} of them ({share}) had no result. {passed_over} transactions were \
+         not executed speculatively, because the budget of their author was used up."
     )
 }

@@ -3,78 +3,79 @@
 /// Heading.
 pub const TITLE: &str = "Search";
 /// Heading above several hits.
-pub const FOUND: &str = "Several things may be meant";
+pub const FOUND: &str = "Several results";
 /// Heading if there are no hits.
-pub const NOTHING: &str = "Nothing found";
+pub const NOTHING: &str = "No results";
 /// Heading for an empty query.
-pub const EMPTY: &str = "What are you looking for?";
+pub const EMPTY: &str = "Enter a search term";
 /// Heading above the list of lookups.
-pub const TRIED: &str = "What was tried";
+pub const TRIED: &str = "Searched for";
 /// Heading above the advice.
-pub const NEXT: &str = "What to try next";
+pub const NEXT: &str = "Suggestions";
 /// Advice if there are no hits.
 pub const ADVICE: [&str; 6] = [
-    "A hash is 0x and 64 digits: of a block, a transaction or a batch, a validator's key, or the first topic of an event. Was it copied \
-     whole?",
-    "A transaction that was sent just now may not have reached this node: try again in a few seconds.",
-    "An address is 0x and 40 digits; its page opens even if no block names it yet.",
-    "Validators are found by their position in the committee (validator 2), and nodes by their peer ids.",
-    "Blocks are found by number, with commas or without.",
-    "Tokens, methods and events are found by how their names begin, in any capitals.",
+    "A hash has 0x and 64 hexadecimal digits. It identifies a block, a transaction, a batch, a validator's key or an event topic. \
+     Check that it was copied completely.",
+    "A new transaction may not have reached the node yet. Retry in a few seconds.",
+    "An address has 0x and 40 hexadecimal digits. Its page opens even if it is in no block yet.",
+    "Search for a validator by its index (validator 2), and for a node by its peer ID.",
+    "Search for a block by its number, with or without commas.",
+    "Search for a token, method or event by the beginning of its name, in upper or lower case.",
 ];
 /// Column header.
-pub const WHAT: &str = "What";
+pub const WHAT: &str = "Result";
 /// Column header.
-pub const NAME: &str = "Name";
+pub const NAME: &str = "Description";
 /// Headings of the kinds of hits, in the order of `Kind::ALL`.
 pub const KINDS: [&str; 8] =
     ["Blocks", "Transactions", "Accounts", "Validators", "Peers", "Tokens", "Methods and errors", "Events"];
 /// Entry in the list [`TRIED`].
-pub const TRIED_TRANSACTION: &str = "an executed transaction of this hash";
+pub const TRIED_TRANSACTION: &str = "a transaction with this hash";
 /// Entry in the list [`TRIED`].
-pub const TRIED_BLOCK: &str = "a block of this hash";
+pub const TRIED_BLOCK: &str = "a block with this hash";
 /// Entry in the list [`TRIED`].
-pub const TRIED_SKIPPED: &str = "a transaction of this hash that was ordered and not executed";
+pub const TRIED_SKIPPED: &str = "a skipped transaction with this hash";
 /// Entry in the list [`TRIED`].
 pub const TRIED_BATCH: &str = "a block with a batch of this digest";
 /// Entry in the list [`TRIED`].
-pub const TRIED_CODE: &str = "a contract whose code has this hash";
+pub const TRIED_CODE: &str = "a contract with this code hash";
 /// Title of a contract that was found by its code hash.
-pub const WITH_CODE: &str = "a contract with this code";
+pub const WITH_CODE: &str = "contract with this code hash";
 /// Prefix of a query for a validator's position, in lower case.
 pub const VALIDATOR: &str = "validator";
 /// Entry in the list [`TRIED`]; the position follows.
-pub const TRIED_POSITION: &str = "a validator at position";
+pub const TRIED_POSITION: &str = "a validator with index";
 /// Entry in the list [`TRIED`].
-pub const TRIED_PEER: &str = "a node with this peer id, among the nodes that this explorer asks and their peers";
+pub const TRIED_PEER: &str = "a node with this peer ID, among the explorer's nodes and their peers";
 /// Title of a node that is not a validator.
-pub const A_PEER: &str = "a node of the network";
+pub const A_PEER: &str = "node of the network";
 /// Entry in the list [`TRIED`].
 pub const TRIED_KEY: &str = "a validator with this key";
 /// Entry in the list [`TRIED`] while the committee is unknown.
-pub const NO_COMMITTEE: &str = "the node did not say yet who its validators are, so their keys were not looked at";
+pub const NO_COMMITTEE: &str = "validators unknown: the node has not responded yet, so keys were not searched";
 /// Entry in the list [`TRIED`].
 pub const TRIED_POOL: &str = "a transaction of this hash in the node's pool";
 /// Entry in the list [`TRIED`] if the node did not respond.
-pub const NODE_AWAY: &str = "the node did not answer, so its pool was not looked at";
+pub const NODE_AWAY: &str = "node unavailable, so its pool was not searched";
 /// Title of a transaction that the node knows and the database does not contain.
-pub const IN_POOL: &str = "known to the node, in no block that is here";
+pub const IN_POOL: &str = "known to the node, not indexed yet";
 /// Entry in the list [`TRIED`].
 pub const TRIED_ADDRESS: &str = "an account, contract or token at this address";
 /// Title of an address that appears in no block.
-pub const NEVER_SEEN: &str = "no block here names it";
+pub const NEVER_SEEN: &str = "not in any indexed block";
 /// Entry in the list [`TRIED`].
-pub const TRIED_NUMBER: &str = "block number";
+pub const TRIED_NUMBER: &str = "block";
 /// Entry in the list [`TRIED`].
-pub const TRIED_SELECTOR: &str = "a method or error with this selector in the interfaces that are known here";
+pub const TRIED_SELECTOR: &str = "a method or error with this selector, in the known ABIs";
 /// Entry in the list [`TRIED`].
-pub const TRIED_TOPIC: &str = "an event with this first topic in the interfaces that are known here";
+pub const TRIED_TOPIC: &str = "an event with this topic, in the known ABIs";
 /// Entry in the list [`TRIED`].
-pub const TRIED_TOKEN: &str = "a token whose name or symbol begins with";
+pub const TRIED_TOKEN: &str = "a token with a name or symbol that starts with";
 /// Entry in the list [`TRIED`].
-pub const TRIED_METHOD: &str = "a method, error or event whose name begins with";
+pub const TRIED_METHOD: &str = "a method, error or event with a name that starts with";
 /// Warning about an address with an invalid checksum.
-pub const MISTYPED: &str = "The capitals of this address are not those of its checksum: a digit may be mistyped. Compare it before you send anything there.";
+pub const MISTYPED: &str = "Invalid checksum: the upper and lower case of this address do not match its checksum, so a digit may be wrong. \
+     Check the address before you send anything to it.";
 
 /// Title of a block.
 pub fn block(number: &str) -> String {
@@ -83,7 +84,7 @@ pub fn block(number: &str) -> String {
 
 /// Title of a block that was found by the digest of a batch.
 pub fn block_with_batch(number: &str, author: u64) -> String {
-    format!("Block {number}, with this batch of validator {author}")
+    format!("Block {number}, contains this batch of validator {author}")
 }
 
 /// Title of an executed transaction.
@@ -93,7 +94,7 @@ pub fn in_block(number: &str) -> String {
 
 /// Title of a transaction that was ordered and not executed.
 pub fn skipped_in(number: &str) -> String {
-    format!("ordered in block {number} and not executed")
+    format!("ordered in block {number}, not executed")
 }
 
 /// Title of a validator that was found by a key.

@@ -130,7 +130,7 @@ fn a_page_tells_what_was_written_down_of_calls() {
     }
     let undone = page(2, 3);
     assert!(undone.contains("not &lt;enough&gt;"), "{undone}");
-    assert!(inner.contains("As it was written down") && page(2, 1).contains("the node did not tell"));
+    assert!(inner.contains("Indexed trace") && page(2, 1).contains("No call trace available"));
 }
 
 /// The node of these tests returns the bytes of the first transaction for every hash.
@@ -147,7 +147,7 @@ fn a_page_tells_when_a_transaction_came_as_long_as_the_node_remembers() {
     let page = |position| EXPLORER.get(&format!("/tx/{}", transaction_hash(2, position))).text;
     let (told, forgotten) = (page(0), page(1));
     assert!(told.contains(&format!("data-ms=\"{}\"", chain::BEGIN_MS + 700)), "{told}");
-    assert!(told.contains("by that node's clock") && !forgotten.contains("by that node's clock"), "{forgotten}");
+    assert!(told.contains("by the node's clock") && !forgotten.contains("by the node's clock"), "{forgotten}");
 }
 
 /// Scripts reload only marked parts, and final content is not marked.
@@ -280,10 +280,10 @@ fn what_is_wrong_with_a_question_is_said() {
         ("/api/v1/blocks/18446744073709551615", 404, "no block"),
         (&format!("/api/v1/blocks/{long}"), 400, "a number, or a hash"),
         ("/api/v1/blocks/%ff", 400, "UTF-8"),
-        ("/api/v1/transactions/0x12", 400, "64 digits"),
+        ("/api/v1/transactions/0x12", 400, "64 hexadecimal digits"),
         (&format!("/api/v1/transactions/{}", chain::hash(7)), 404, "no transaction"),
         (&format!("/api/v1/transactions/{}/logs", chain::hash(7)), 404, "no executed transaction"),
-        ("/api/v1/accounts/alice", 400, "40 digits"),
+        ("/api/v1/accounts/alice", 400, "40 hexadecimal digits"),
         (&format!("/api/v1/tokens/{BOB}"), 404, "no token"),
         (&format!("/api/v1/tokens/{BOB}/transfers"), 404, "no token"),
         (&format!("/api/v1/contracts/{BOB}"), 404, "no contract"),

@@ -251,7 +251,7 @@ fn source_code_is_never_claimed() {
     assert_eq!((&refused["status"], &refused["message"]), (&json!("0"), &json!("NOTOK")));
     let told = refused["result"].as_str().unwrap();
     let command = format!("corniche contract verify {GOLD}");
-    assert!(told.starts_with("Source code is not verified here") && told.contains(&command), "{told}");
+    assert!(told.starts_with("This explorer does not verify source code") && told.contains(&command), "{told}");
     // The contract's page shows the same command, and the account's page links to it.
     assert!(EXPLORER.get(&format!("/address/{GOLD}/code")).text.contains(&format!("<code>{command}</code>")));
     assert!(EXPLORER.get(&format!("/address/{GOLD}")).text.contains(&format!("/address/{GOLD}/code#source")));

@@ -57,7 +57,7 @@ fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() 
     for page in [format!("/tx/{PENDING}"), format!("/tx/{PENDING}/status")] {
         let answer = explorer.get(&page);
         assert_eq!(answer.status, 503, "{page}: {}", answer.text);
-        assert!(answer.text.contains("The node cannot be asked") && answer.text.contains("may be pending"), "{}", answer.text);
+        assert!(answer.text.contains("Node unavailable") && answer.text.contains("may be pending"), "{}", answer.text);
         assert!(!answer.text.contains("127.0.0.1"), "where the node is is not told: {}", answer.text);
     }
     let answer = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
@@ -135,7 +135,7 @@ fn what_is_cut_is_said_to_be() {
         let mut writer = explorer.site.database.writer().await.unwrap();
         write::write(&mut writer, digests, &chain::asked()).await.unwrap();
     });
-    let notes = |page: String| explorer.get(&page).text.matches("These are the first ones.").count();
+    let notes = |page: String| explorer.get(&page).text.matches("The list is truncated.").count();
     assert_eq!(notes(format!("/tx/{}", transaction_hash(1, 0))), 0);
     assert_eq!(notes(format!("/tx/{}", transaction_hash(2, 0))), 2, "of logs, and of transfers");
     assert_eq!([notes("/block/1".into()), notes("/block/2".into())], [0, 1], "of batches");
@@ -194,7 +194,7 @@ fn a_list_that_fills_its_page_does_not_go_on_to_an_empty_one() {
         let next = older(&page).unwrap_or_else(|| panic!("{list} goes on: {page}"));
         let page = longer.get(&next);
         assert_eq!((page.status, older(&page.text)), (200, None), "{next}");
-        assert!(!page.text.contains("Nothing here."), "{next}: {}", page.text);
+        assert!(!page.text.contains("No entries."), "{next}: {}", page.text);
         assert!(!page.text.contains(&format!("data-live=\"{part}\"")), "{next}: what is old stays as it is");
     }
 }

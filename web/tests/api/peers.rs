@@ -41,7 +41,7 @@ fn the_page_shows_what_hostile_peers_say_and_runs_none_of_it() {
     ] {
         assert!(page.contains(cell), "{cell} is not in {page}");
     }
-    assert!(page.contains("a node that has not answered yet"), "{page}");
+    assert!(page.contains("unknown node"), "{page}");
     assert!(page.contains("the nodes of 1 of 4 validators are asked"), "{page}");
     assert!(!page.contains("127.0.0.1"), "where nodes are is not told: {page}");
 }

@@ -93,7 +93,7 @@ async fn a_database_of_another_version_is_refused_with_what_to_do() {
         let refused = Database::open(&url).await.unwrap_err();
         assert!(matches!(&refused, DatabaseError::Version { found, .. } if found == "older"), "{refused}");
         let said = refused.to_string();
-        for words in ["another version of this program", "older", "delete it or name an empty one"] {
+        for words in ["another version of this program", "older", "use an empty one"] {
             assert!(said.contains(words), "{words} is not in {said}");
         }
     }

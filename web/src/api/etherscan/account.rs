@@ -34,7 +34,7 @@ pub async fn balances(site: &Site, parameters: &Parameters) -> Answer {
 
 async fn ask(site: &Site, parameters: &Parameters, addresses: &[Address]) -> Result<Vec<U256>, Refusal> {
     if parameters.get("tag").is_some_and(|tag| tag != "latest") {
-        return Err(Refusal::no("Error! Only tag=latest is served here"));
+        return Err(Refusal::no("Error! tag: only latest is supported"));
     }
     let request = |address: &Address| Request { method: "eth_getBalance", params: json!([address, "latest"]) };
     let away = |_| Refusal::no("Error! The node does not answer");

@@ -73,8 +73,8 @@ pub async fn verify(_: &Site, parameters: &Parameters) -> Answer {
     let address =
         parameters.maybe_address("contractaddress")?.map_or_else(|| "ADDRESS".to_owned(), |address| address.to_string());
     Err(Refusal::no(format!(
-        "Source code is not verified here. Whoever has the source can compare it with the code: run `{}` in the contract's folder. getabi \
-         needs no verification: it serves the interface that the module carries in its section corniche.abi",
+        "This explorer does not verify source code. To compare a source with the code, run `{}` in the directory of the contract. getabi \
+         needs no verification: it returns the ABI in the section corniche.abi of the module",
         words::contract::verify(address)
     )))
 }

@@ -307,7 +307,7 @@ async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Ve
         }
         if bytes > MOST_INPUT {
             return Err(Refusal::no(
-                "These transactions' inputs are too large for one answer. Please select a smaller result dataset",
+                "These transactions' inputs are too large for one response. Please select a smaller result dataset",
             ));
         }
         rows.extend(places.iter().filter_map(|place| found.remove(place)));

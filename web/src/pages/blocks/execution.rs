@@ -125,7 +125,7 @@ mod tests {
     fn lanes_are_counted_drawn_and_told() {
         let page = section(Some(&told(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
         assert_eq!(cells(&page), ["0", "2", "1", "0", "5", "3", "1", "1"]);
-        for words in ["2 of 8 had something to do", "9, 3 of them again", "1.23 ms", "5 transactions in 2 lanes; 2 ran again"] {
+        for words in ["2 of 8 used", "9, of which 3 again", "1.23 ms", "5 transactions in 2 lanes; 2 executed again"] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
         assert!(!page.contains("style="));
@@ -136,8 +136,8 @@ mod tests {
     fn what_is_not_known_is_said() {
         assert!(section(None).into_string().contains(words::UNKNOWN));
         let one = told(&[3], &[2]);
-        assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 ran again"));
-        assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, ran 2 times"));
+        assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 executed again"));
+        assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, 2 executions"));
         assert_eq!(of_transaction(&one, 1), None);
     }
 
@@ -145,7 +145,7 @@ mod tests {
     fn a_large_block_is_drawn_in_part_and_counted_whole() {
         let page = section(Some(&told(&[1; 5_000], &[1; 5_000]))).into_string();
         assert_eq!(cells(&page), ["1", "5,000", "0", "0"]);
-        assert!(page.contains("The first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
+        assert!(page.contains("Only the first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
     }
 
     /// A node may report anything: lists of different lengths, and more lanes than threads.

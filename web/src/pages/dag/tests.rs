@@ -90,7 +90,7 @@ fn the_panel_says_that_it_was_skipped_and_by_which_rule() {
     let empty = panel(Pick::Slot(2, 0));
     for says in [
         "<span class=\"tag bad\">skipped</span>",
-        "<q>skipped: no block</q> – the leader proposed nothing",
+        "<q>skipped: no block</q> – no proposal of the leader",
         "0 of 4 proposals of round 4, a quorum is 3",
     ] {
         assert!(empty.contains(says), "{says} is not in {empty}");
@@ -126,7 +126,7 @@ fn of_two_proposals_for_one_place_the_table_marks_both() {
 /// A node of another version may omit the time of the decision.
 #[test]
 fn a_verdict_without_a_time_is_not_called_open() {
-    for (status, says) in [(Skipped, "not known here"), (Undecided, "undecided")] {
+    for (status, says) in [(Skipped, "unknown"), (Undecided, "undecided")] {
         let mut window = window();
         let slot = &mut window.rounds.get_mut(&2).unwrap().slots[0];
         (slot.status, slot.decided_ms) = (status, None);

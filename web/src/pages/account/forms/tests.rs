@@ -59,7 +59,7 @@ fn what_cannot_be_read_names_its_field() {
         let values = typed.iter().map(|typed| (*typed).to_owned()).enumerate().collect();
         let wrong = encode(&function, &Asked { values, ..Asked::default() }).unwrap_err();
         assert_eq!(wrong.field, Some(field), "{signature} {typed:?} {wrong:?}");
-        assert!(wrong.problem.starts_with("this is no "), "{}", wrong.problem);
+        assert!(wrong.problem.starts_with("invalid "), "{}", wrong.problem);
     }
     let function = Function::parse("f(string)").unwrap();
     let values = BTreeMap::from([(0, "x".repeat(MOST_TYPED + 1))]);

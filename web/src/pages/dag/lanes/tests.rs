@@ -168,10 +168,10 @@ fn what_was_not_agreed_on_is_a_gap() {
 #[test]
 fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
     for (why, says) in [
-        ("fast in view 0", "all validators voted for the first leader"),
-        ("slow in view 0", "not all voted in time: a quorum voted for the first leader"),
-        ("fast in view 1", "earlier leaders of the slot were not answered in time. Then all voted"),
-        ("slow in view 12", "earlier leaders of the slot were not answered in time. Then a quorum voted"),
+        ("fast in view 0", "all validators voted for the cut of the first leader"),
+        ("slow in view 0", "not all validators voted in time: a quorum voted for the cut of the first leader"),
+        ("fast in view 1", "earlier leaders of the slot timed out. Then all validators voted"),
+        ("slow in view 12", "earlier leaders of the slot timed out. Then a quorum voted"),
     ] {
         let panel = panel(&window(vec![agreed(1, why)], vec![]), Pick::Slot(1, 0));
         assert!(panel.contains(&format!("<q>{why}</q> – {says}")), "{panel}");
