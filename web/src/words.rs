@@ -3,6 +3,8 @@
 //! Texts for programs are not here: they are next to the code that returns them ([`crate::api`]). Pages pass the texts to their
 //! scripts.
 
+#![allow(missing_docs)] // A text is its own documentation. Comments say what a name and a text do not.
+
 pub mod account;
 pub mod api;
 pub mod changes;
@@ -18,40 +20,24 @@ pub mod transaction;
 pub mod validators;
 pub mod wallet;
 
-/// Language tag of all pages (HTML `lang`).
 pub const LANGUAGE: &str = "en";
-/// Product name.
 pub const NAME: &str = "Corniche";
-/// Window title.
 pub const EXPLORER: &str = "Corniche explorer";
 
 /// Labels of the navigation, in the order of the pages.
 pub mod nav {
-    /// Page with the newest blocks.
     pub const BLOCKS: &str = "Blocks";
-    /// Page with the newest transactions.
     pub const TRANSACTIONS: &str = "Transactions";
-    /// Page with the list of tokens.
     pub const TOKENS: &str = "Tokens";
-    /// Page with the committee.
     pub const VALIDATORS: &str = "Validators";
-    /// Page with the consensus DAG.
     pub const DAG: &str = "DAG";
-    /// Page with daily statistics.
     pub const STATISTICS: &str = "Statistics";
-    /// Page with the node and its peers.
     pub const NETWORK: &str = "Network";
-    /// Page for API users.
     pub const API: &str = "API";
-    /// Link that skips the navigation.
     pub const SKIP: &str = "Skip to content";
-    /// Label of the search field and of its button.
     pub const SEARCH: &str = "Search";
-    /// Placeholder of the search field.
     pub const SEARCH_HINT: &str = "Search by address, hash, block, token or method";
-    /// Button that switches the colour theme.
     pub const THEME: &str = "Theme";
-    /// Label of the field that selects the unit of amounts.
     pub const UNIT: &str = "Unit";
 }
 
@@ -89,9 +75,7 @@ pub mod status {
 pub mod unit {
     /// Ticker of 10^18 wei on pages without chain state, such as error pages.
     pub const COIN: &str = "CRN";
-    /// 10^9 wei.
     pub const GWEI: &str = "gwei";
-    /// The smallest unit.
     pub const WEI: &str = "wei";
 
     /// An amount in gwei, with its unit.
@@ -102,93 +86,52 @@ pub mod unit {
 
 /// Texts about blocks.
 pub mod block {
-    /// Title, before the block number.
     pub const TITLE: &str = "Block";
-    /// Section heading.
     pub const OVERVIEW: &str = "Overview";
-    /// Section heading.
     pub const ORDERING: &str = "Ordering";
-    /// Explains [`ORDERING`].
     pub const ORDERING_NOTE: &str =
         "Validators propose batches and agree on one order for them. Each block holds the next transactions of that order.";
-    /// Section heading.
     pub const CERTIFICATE: &str = "Certificate";
-    /// Explains [`CERTIFICATE`].
     pub const CERTIFICATE_NOTE: &str = "A quorum of validators signed this block or a later one. The block is final.";
-    /// Note for a block without a certificate.
     pub const NO_CERTIFICATE: &str =
         "No certificate yet. The block is executed; a quorum has not signed it yet, or the certificate is not indexed yet.";
-    /// Section heading.
     pub const TRANSACTIONS: &str = "Transactions";
-    /// Section heading.
     pub const SKIPPED: &str = "Skipped transactions";
-    /// Explains [`SKIPPED`].
     pub const SKIPPED_NOTE: &str = "Every node validates a transaction again before execution. These transactions were ordered but failed that \
          check. They cost no fee and have no receipt.";
-    /// Row label.
     pub const HASH: &str = "Hash";
-    /// Row label.
     pub const PARENT: &str = "Parent hash";
-    /// Row label.
     pub const TIME: &str = "Timestamp";
-    /// Column header for the block's time.
     pub const AGE: &str = "Age";
-    /// Row label.
     pub const STATUS: &str = "Status";
-    /// Row label.
     pub const GAS: &str = "Gas used";
-    /// Row label.
     pub const BASE_FEE: &str = "Base fee";
-    /// Row label.
     pub const SIZE: &str = "Size";
-    /// Row label.
     pub const STATE_ROOT: &str = "State root";
-    /// Row label.
     pub const RANDOMNESS: &str = "Randomness";
-    /// Row label.
     pub const RECORD: &str = "Ordering record";
-    /// Row label.
     pub const LEADER: &str = "Leader";
-    /// Row label.
     pub const FEE_ADDRESS: &str = "Fee recipient";
-    /// Row label.
     pub const COMMITS: &str = "Commits";
-    /// Row label for the rounds of the commits' leaders.
     pub const ROUNDS: &str = "Leader rounds";
     /// Row label that replaces [`ROUNDS`] under Autobahn.
     pub const SLOTS: &str = "Slots";
-    /// Link to the batch in the picture of the DAG.
     pub const PICTURE: &str = "show in DAG";
-    /// Row label.
     pub const BATCHES: &str = "Batches";
-    /// Column header.
     pub const AUTHOR: &str = "Proposed by";
-    /// Column header.
     pub const DIGEST: &str = "Digest";
-    /// Column header.
     pub const RANGE: &str = "Transactions";
-    /// Column header.
     pub const REASON: &str = "Reason";
-    /// Row label.
     pub const SIGNERS: &str = "Signers";
-    /// Row label.
     pub const MISSED: &str = "Missing signers";
-    /// Row label.
     pub const COVERS: &str = "Signed block";
-    /// Row label.
     pub const SIGNATURE: &str = "Aggregate signature";
-    /// Note for the genesis block.
     pub const GENESIS: &str =
         "This is the genesis block. It is part of the configuration of the chain and was not ordered by validators.";
-    /// Link to the previous block.
     pub const EARLIER: &str = "Previous block";
-    /// Link to the next block.
     pub const LATER: &str = "Next block";
-    /// Follows the time between the order of the block and its certificate.
     pub const AFTER_ORDER: &str = "from ordering to certificate, as observed by this explorer";
-    /// Text between the first and the last number of a range.
     pub const TO: &str = "to";
-    /// Error: the page's address contains neither a block number nor a block hash.
     pub const BAD_NAME: &str = "Invalid block: expected a number or a hash (0x and 64 hexadecimal digits).";
 
     /// Number of a batch's transactions in this block, and the index of the first one in the batch.
@@ -204,25 +147,15 @@ pub mod block {
 
 /// Texts about lists.
 pub mod list {
-    /// Link to the next page.
     pub const OLDER: &str = "Older";
-    /// Link to the first page.
     pub const NEWEST: &str = "Newest";
-    /// Link to the first page of a list that is not ordered by time.
     pub const FIRST: &str = "First page";
-    /// Link to the next page of such a list.
     pub const FURTHER: &str = "Next page";
-    /// Note for an empty list.
     pub const EMPTY: &str = "No entries.";
-    /// Label of the button that copies a value.
     pub const COPY: &str = "Copy";
-    /// Error: invalid cursor.
     pub const BAD_CURSOR: &str = "Invalid cursor: expected one from a link of this list. Open the first page.";
-    /// Error: invalid cursor of a list that is ordered by its key.
     pub const BAD_PLACE: &str = "Invalid cursor: expected one from a link of this list. Open the first page of the list.";
-    /// Accessible name of the links between the pages of a list.
     pub const PAGES: &str = "Pages";
-    /// Accessible name of the links between the parts of a page.
     pub const PARTS: &str = "Sections";
 
     /// A part of a whole.
@@ -238,9 +171,7 @@ pub mod list {
 
 /// Texts in the footer of every page.
 pub mod foot {
-    /// Label before the chain id.
     pub const CHAIN_ID: &str = "chain ID";
-    /// Label before the number of the newest block.
     pub const BLOCK: &str = "block";
 
     /// Engine, number of validators and quorum.
@@ -253,33 +184,20 @@ pub mod foot {
 pub mod failure {
     use std::fmt::Display;
 
-    /// Heading.
     pub const NOT_FOUND: &str = "Not found";
-    /// Advice below [`NOT_FOUND`].
     pub const NOT_FOUND_HINT: &str = "Search for a hash, a block number, an address, a token or a method name.";
-    /// Heading.
     pub const BUSY: &str = "Too many requests";
-    /// Advice below [`BUSY`].
     pub const BUSY_HINT: &str = "This address has exceeded the request limit. Wait a few seconds, then reload the page.";
-    /// Heading.
     pub const BROKEN: &str = "Internal error";
-    /// Advice below [`BROKEN`].
     pub const BROKEN_HINT: &str = "The explorer failed; the log of the explorer has the details. Reload the page in a moment.";
-    /// Heading.
     pub const AWAY: &str = "Node unavailable";
-    /// Explanation below [`AWAY`].
     pub const NO_ANSWER: &str = "Only the node has this data, and the node does not respond.";
-    /// Advice below [`AWAY`].
     pub const AWAY_HINT: &str = "Pages with indexed data still work. Reload this page in a moment.";
     /// Banner above every page after the indexer stopped; the reason follows.
     pub const HALTED: &str = "Explorer stopped";
-    /// Heading.
     pub const BAD_REQUEST: &str = "Invalid request";
-    /// Banner above every page while the node does not respond.
     pub const WAITS: &str = "Node unavailable. The pages show the data that is already indexed.";
-    /// Tooltip of [`WAITS`], for the operator.
     pub const WAITS_HINT: &str = "The log of the explorer has the reason.";
-    /// Banner above every page while the indexer catches up.
     pub const BEHIND: &str = "Syncing with the node:";
 
     /// The indexer stopped because of a bug in the explorer.

@@ -1,8 +1,6 @@
 //! Texts of the page for API users.
 
-/// Heading.
 pub const TITLE: &str = "API";
-/// Paragraphs below the heading.
 pub const INTRODUCTION: [&str; 5] = [
     "Send GET requests; responses are JSON. Any origin may send requests, and no API key is needed. Above the request limit of an \
      address the response is 429 with the header retry-after.",
@@ -13,42 +11,26 @@ pub const INTRODUCTION: [&str; 5] = [
     "An error has a status of 400 or above, and a code and a message under error.",
     "Names, symbols and other text come from untrusted contracts: escape them before you display them.",
 ];
-/// Heading above the endpoints.
 pub const ENDPOINTS: &str = "Endpoints";
-/// Heading above the objects.
 pub const OBJECTS: &str = "Objects";
-/// Heading above the files.
 pub const FILES: &str = "CSV files";
-/// Explains [`FILES`].
 pub const FILES_NOTE: &str = "Files of comma-separated values (RFC 4180), newest row first. A file has at most 50,000 rows. If there are more, \
      its last line says so and has the cursor of the next file. Text that a spreadsheet would read as a formula \
      starts with an apostrophe.";
-/// Heading above the endpoints that are compatible with Etherscan.
 pub const ETHERSCAN: &str = "Etherscan-compatible API";
-/// Explains [`ETHERSCAN`].
 pub const ETHERSCAN_NOTE: &str = "/api?module=…&action=… responds in the envelope status, message, result, to GET or to POST of a form. An API key \
      (apikey) and a chain ID (chainid) are accepted and ignored. Lists take startblock, endblock, page, offset (rows \
      of a page: default and maximum 1,000) and sort (asc, the default, or desc). Page times offset is at most 10,000. \
      Source code is not verified: responses contain the ABI that is embedded in the code or was uploaded.";
-/// Column header.
 pub const PARAMETER: &str = "Parameter";
-/// Column header.
 pub const MEANING: &str = "Description";
-/// Column header.
 pub const FIELD: &str = "Field";
-/// Column header.
 pub const HOLDS: &str = "Type";
-/// Column header.
 pub const ACTION: &str = "Module and action";
-/// Column header.
 pub const TAKES: &str = "Parameters";
-/// Column header.
 pub const ANSWER: &str = "Response";
-/// Summary above an example response.
 pub const EXAMPLE: &str = "Example response";
 /// Label above the columns of a file.
 pub const COLUMNS: &str = "Columns";
-/// Marks an optional parameter.
 pub const OPTIONAL: &str = "optional";
-/// Follows the address of this page.
 pub const SAYS: &str = "lists the endpoints.";

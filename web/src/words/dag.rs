@@ -1,175 +1,99 @@
 //! Texts of the page that shows the consensus DAG.
 
-/// Heading.
 pub const TITLE: &str = "Consensus DAG";
-/// Introduction for Mahi-Mahi.
 pub const LEAD: &str = "A circle is a batch of transactions that a validator proposed. Lines lead to its parent proposals. There are no \
      separate vote messages: a proposal votes by its choice of parents.";
-/// Introduction for Autobahn.
 pub const LEAD_LANES: &str = "Each validator has a lane. A circle is a car: a batch of transactions that other validators store as well. \
      Leaders take turns to propose cuts through all lanes, drawn as vertical lines. A committed cut orders all cars \
      up to it. A car is drawn before the first cut that was decided after the car arrived, because the node does not \
      report the cars of a cut.";
-/// Note if the node has no DAG, because it is a full node.
 pub const NONE: &str = "No DAG data available.";
-/// Advice below [`NONE`].
 pub const NONE_HINT: &str = "Only validators take part in consensus. A full node receives ordered blocks, so it has no DAG. Connect the \
      explorer to a validator that keeps its consensus trace.";
-/// Note while no round is known.
 pub const EMPTY: &str = "No DAG data yet. An idle network proposes nothing: send a transaction.";
 /// Note about events that the node dropped; their number precedes it.
 pub const DROPPED: &str =
     "events were dropped by the node's trace since the start of the node, so the picture may be incomplete.";
-/// Accessible name of the picture under Mahi-Mahi.
 pub const PICTURE: &str = "Proposals by validator and round, with their parents";
 /// Accessible name of the picture under Autobahn.
 pub const PICTURE_LANES: &str = "Lanes of cars with cuts";
-/// Column header.
 pub const ROUND: &str = "Round";
-/// Column header.
 pub const SLOT: &str = "Slot";
-/// Row label.
 pub const VALIDATOR: &str = "Validator";
 /// Name of a proposal in a lane; its position follows.
 pub const CAR: &str = "Car";
-/// Last column of lanes: cars that no cut ordered yet.
 pub const NOT_CUT: &str = "not ordered yet";
 /// Replaces [`NOT_CUT`] if newer slots exist. The column then contains cars whose position another car of the lane had taken.
 pub const CAME_LATER: &str = "late";
-/// Link label.
 pub const EARLIER: &str = "Previous";
-/// Link label.
 pub const LATER: &str = "Next";
-/// Link label.
 pub const NEWEST: &str = "Latest";
-/// Button label.
 pub const SHOW: &str = "Show";
-/// Label of the slider.
 pub const SCRUB: &str = "Rounds";
-/// Note while the picture follows the newest rounds.
 pub const FOLLOWS: &str = "Live: new rounds appear at the right. Arrow keys move the selection.";
-/// Heading of the details panel.
 pub const FACTS: &str = "Selection";
-/// Note in the empty panel under Mahi-Mahi.
 pub const FACTS_EMPTY: &str =
     "Select a circle for the proposal and its parents. Select the shape around a leader for its votes and its verdict.";
 /// Note in the empty panel under Autobahn.
 pub const FACTS_EMPTY_LANES: &str = "Select a circle for the car, its parents and its holders. Select the sign on a cut for its leader, its votes and \
      its rule.";
-/// Note if the selected item is not in the picture.
 pub const FACTS_GONE: &str = "The selected item is not in these rounds.";
-/// Summary above the table with the content of the picture.
 pub const TABLE: &str = "Show as table";
-/// Heading of the legend.
 pub const LEGEND: &str = "Legend";
-/// Legend entry.
 pub const SIGN_ORDERED: &str = "ordered proposal; size by bytes of transactions";
-/// Legend entry.
 pub const SIGN_WAITS: &str = "proposal that is not ordered yet";
-/// Legend entry.
 pub const SIGN_COMMITTED: &str = "square: leader, committed";
-/// Legend entry.
 pub const SIGN_SKIPPED: &str = "crossed diamond: leader, skipped";
-/// Legend entry.
 pub const SIGN_UNDECIDED: &str = "dashed ring: leader, undecided";
-/// Legend entry.
 pub const SIGN_VOTE: &str = "triangle: vote for the selected leader";
-/// Legend entry.
 pub const SIGN_CERTIFICATE: &str = "star: certificate, which has a quorum of votes as parents";
-/// Legend entry for Autobahn.
 pub const SIGN_CAR: &str = "car before the newest cut; size by bytes of transactions";
-/// Legend entry for Autobahn.
 pub const SIGN_CAR_WAITS: &str = "car after the newest cut";
-/// Legend entry for Autobahn.
 pub const SIGN_FAST: &str = "square and full line: cut committed on the fast path";
-/// Legend entry for Autobahn.
 pub const SIGN_SLOW: &str = "diamond and dashed line: cut committed on the slow path";
-/// Legend entry for Autobahn.
 pub const SIGN_SIGNED: &str = "triangle: voter for the selected cut, or holder of the selected car";
-/// Legend entry for Autobahn.
 pub const SIGN_CONFIRMED: &str = "star: confirmation of the selected cut, in the second phase of the slow path";
-/// Label of the leader's round in the selected leader's wave.
 pub const PROPOSES: &str = "proposes";
-/// Label of the voting round in this wave.
 pub const CASTS_VOTES: &str = "votes";
-/// Label of the certifying round in this wave.
 pub const CERTIFIES: &str = "certifies";
-/// Note if the picture does not draw all lines.
 pub const FEW_EDGES: &str = "Only the lines of leaders and of the selected proposal are drawn, because the committee is large.";
-/// Heading above the explanation.
 pub const EXPLAINED: &str = "Glossary";
-/// Row label in the details panel.
 pub const DIGEST: &str = "Digest";
-/// Row label in the details panel.
 pub const AUTHOR: &str = "Proposed by";
-/// Row label in the details panel.
 pub const POSITION: &str = "Position in lane";
-/// Row label in the details panel.
 pub const PARENTS: &str = "Parents";
-/// Row label in the details panel.
 pub const CHILDREN: &str = "Children";
-/// Row label in the details panel.
 pub const BYTES: &str = "Transactions";
-/// Row label in the details panel.
 pub const PROPOSED: &str = "Signed";
-/// Row label in the details panel.
 pub const ACCEPTED: &str = "Accepted";
-/// Row label in the details panel.
 pub const LEADER: &str = "Leader";
-/// Row label in the details panel.
 pub const VERDICT: &str = "Verdict";
-/// Row label in the details panel.
 pub const WHY: &str = "Rule";
-/// Row label in the details panel.
 pub const DECIDED: &str = "Decided";
-/// Row label in the details panel.
 pub const PROPOSAL: &str = "Proposal";
-/// Row label in the details panel.
 pub const VOTES: &str = "Votes";
-/// Row label in the details panel.
 pub const CERTIFICATES: &str = "Certificates";
-/// Row label in the details panel of a cut.
 pub const CONFIRMATIONS: &str = "Confirmations";
-/// Row label in the details panel of a car.
 pub const HOLDERS: &str = "Held by";
-/// Row label in the details panel.
 pub const BLOCKS: &str = "Block";
-/// Row label in the details panel.
 pub const COMMIT: &str = "Commit";
-/// Row label in the details panel.
 pub const BATCH: &str = "Batch";
-/// Heading above the blocks of the picture.
 pub const BLOCKS_HERE: &str = "Blocks of these rounds";
-/// Explains [`BLOCKS_HERE`].
 pub const BLOCKS_NOTE: &str =
     "Blocks with transactions that leaders of these rounds committed. Select a leader or a proposal for its own blocks.";
-/// Replaces the blocks if there are none.
 pub const NO_BLOCK: &str = "none: without transactions, or not executed yet";
-/// Replaces an unknown proposal.
 pub const NO_VERTEX: &str = "unknown";
-/// Replaces the size of an empty proposal.
 pub const NO_BYTES: &str = "none";
-/// Replaces the size of an empty proposal in a sentence.
 pub const NO_TRANSACTIONS: &str = "no transactions";
-/// Column header.
 pub const PROPOSALS: &str = "Proposals";
-/// Column header.
 pub const LEADERS: &str = "Leaders and verdicts";
-/// Column header.
 pub const CARS: &str = "Cars before the cut";
-/// Verdict, in the node's words.
 pub const COMMITTED: &str = "committed";
-/// Verdict, in the node's words.
 pub const SKIPPED: &str = "skipped";
-/// Verdict, in the node's words.
 pub const UNDECIDED: &str = "undecided";
-/// Replaces an unknown round or value.
 pub const UNKNOWN: &str = "unknown";
-/// Note for a round whose leaders are not drawn yet.
 pub const NO_LEADERS: &str = "leaders not known yet";
-/// Tag for two proposals of one validator for one place.
 pub const CONTRADICTION: &str = "equivocation: two proposals for one position";
-/// Error: invalid selection.
 pub const BAD_PICK: &str =
     "Invalid selection: expected a digest (0x and 64 hexadecimal digits), AUTHOR-DIGEST of a batch, or ROUND.RANK of a leader.";
 

@@ -1,37 +1,24 @@
 //! Texts about the execution of a block.
 
-/// Heading.
 pub const TITLE: &str = "Execution";
 /// Explains the section and its limits.
 pub const NOTE: &str = "How the node of this explorer executed the block. Transactions run in parallel. A transaction is executed again \
      if it read a value that an earlier transaction changed. Other nodes may execute differently, with the same \
      result.";
-/// Note if the node reported nothing about the block.
 pub const UNKNOWN: &str = "No execution statistics: the node keeps them in memory, and only for its newest blocks.";
-/// Row label.
 pub const LANES: &str = "Lanes";
-/// Row label.
 pub const RUNS: &str = "Executions";
-/// Row label.
 pub const WAITS: &str = "Waits for earlier transactions";
-/// Row label.
 pub const ADOPTED: &str = "Speculative results used";
-/// Explains [`ADOPTED`].
 pub const ADOPTED_NOTE: &str = "executed before the order was known, and still valid";
-/// Row label.
 pub const TIME: &str = "Execution time";
-/// Explains [`TIME`].
 pub const TIME_NOTE: &str = "until the state update, with verification of signatures";
 /// Caption of the picture.
 pub const LEGEND: &str = "Transactions of the block from left to right, each in the lane that produced its result. Low bar: executed once. \
      High bar: executed again. Line: speculative result used.";
-/// Column header.
 pub const LANE: &str = "Lane";
-/// Column header.
 pub const TRANSACTIONS: &str = "Transactions";
-/// Column header: number of these transactions that ran more than once.
 pub const RAN_AGAIN: &str = "Executed again";
-/// Column header: number of these transactions whose result was ready.
 pub const READY: &str = "Speculative results";
 
 /// Number of lanes that ran transactions.

@@ -1,92 +1,51 @@
 //! Texts about the node, its peers and its chain.
 
-/// Section heading.
 pub const NODE: &str = "Node";
-/// Explains [`NODE`].
 pub const NODE_NOTE: &str = "The node of this explorer, as reported by that node.";
-/// Section heading.
 pub const CHAIN: &str = "Chain";
-/// Section heading.
 pub const EXECUTION: &str = "Execution statistics";
-/// Replaces a value while the node does not respond.
 pub const SILENT: &str = "node unavailable";
-/// Row label.
 pub const VERSION: &str = "Client";
-/// Row label.
 pub const PEERS: &str = "Peers";
-/// Row label.
 pub const SYNCING: &str = "Sync status";
-/// Row label.
 pub const EXECUTED: &str = "Latest block";
-/// Row label.
 pub const CERTIFIED: &str = "Finalized block (certified)";
-/// Row label.
 pub const INDEXED: &str = "Indexed block";
-/// Row label.
 pub const TRACED: &str = "Indexed block with internal transactions";
-/// Value of [`TRACED`] if no block was traced.
 pub const NOT_TRACED: &str = "none: the node serves no traces, or the explorer does not request them";
-/// Value of [`SYNCING`].
 pub const IN_STEP: &str = "synced";
 /// Value of [`SYNCING`]; the current and the highest block number follow.
 pub const CATCHING_UP: &str = "syncing: block";
-/// Row label.
 pub const CHAIN_ID: &str = "Chain ID";
-/// Row label.
 pub const GENESIS: &str = "Genesis hash";
-/// Row label.
 pub const CURRENCY: &str = "Currency";
-/// Row label.
 pub const ENGINE: &str = "Consensus engine";
-/// Row label.
 pub const VALIDATORS: &str = "Validators";
-/// Row label.
 pub const QUORUM: &str = "Quorum";
-/// Row label.
 pub const EPOCH: &str = "Epoch";
-/// Row label.
 pub const COMMITTEE: &str = "Committee hash";
-/// Row label.
 pub const LATENCY: &str = "Time to finality";
-/// Value of [`LATENCY`] if no certified block is known.
 pub const NO_LATENCY: &str = "no block was certified while this explorer was running";
-/// Note for a development chain.
 pub const DEVELOPMENT: &str = "Development chain: one node orders and signs, and the chain can be reverted.";
-/// Explains [`PEERS`].
 pub const PEERS_NOTE: &str = "Nodes connected to this node. A node reports its own version, which is not verified. Round-trip times are of the \
      last ping; the interval is 20 seconds.";
-/// Column header.
 pub const PEER: &str = "Peer";
-/// Column header.
 pub const SOFTWARE: &str = "Version";
-/// Column header.
 pub const ROUND_TRIP: &str = "Round-trip time";
-/// Column header.
 pub const SINCE: &str = "Connected since";
-/// Tag of the node itself in the table of peers.
 pub const OWN: &str = "this node";
-/// Replaces the version of a peer that has not sent it yet.
 pub const NOT_SAID: &str = "unknown";
-/// Replaces the round trip of a link without a ping.
 pub const NOT_MEASURED: &str = "no ping yet";
-/// Label before the id of a peer that is not a validator.
 pub const FULL_NODE: &str = "full node";
-/// Replaces the name of a node that never responded.
 pub const UNNAMED: &str = "unknown node";
 /// Cell of two validators without a connection.
 pub const NO_LINK: &str = "not connected";
-/// Heading above the latency matrix.
 pub const MATRIX: &str = "Latency between validators";
-/// Explains [`MATRIX`].
 pub const MATRIX_NOTE: &str =
     "Round-trip time of a ping from the node of a row to the validator of a column, as reported by the node of the row.";
-/// Header above the names of the rows.
 pub const FROM: &str = "From";
-/// Label before the legend of shades.
 pub const SHADES: &str = "Legend:";
-/// Note while the committee is unknown.
 pub const NO_COMMITTEE: &str = "Validators unknown: the node has not responded yet.";
-/// Text above the sentences about execution.
 pub const SINCE_START: &str = "Since the start of the node:";
 
 /// A validator's name in rows and columns.

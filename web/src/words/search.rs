@@ -1,16 +1,10 @@
 //! Texts of the search page.
 
-/// Heading.
 pub const TITLE: &str = "Search";
-/// Heading above several hits.
 pub const FOUND: &str = "Several results";
-/// Heading if there are no hits.
 pub const NOTHING: &str = "No results";
-/// Heading for an empty query.
 pub const EMPTY: &str = "Enter a search term";
-/// Heading above the list of lookups.
 pub const TRIED: &str = "Searched for";
-/// Heading above the advice.
 pub const NEXT: &str = "Suggestions";
 /// Advice if there are no hits.
 pub const ADVICE: [&str; 6] = [
@@ -22,56 +16,34 @@ pub const ADVICE: [&str; 6] = [
     "Search for a block by its number, with or without commas.",
     "Search for a token, method or event by the beginning of its name, in upper or lower case.",
 ];
-/// Column header.
 pub const WHAT: &str = "Result";
-/// Column header.
 pub const NAME: &str = "Description";
 /// Headings of the kinds of hits, in the order of `Kind::ALL`.
 pub const KINDS: [&str; 8] =
     ["Blocks", "Transactions", "Accounts", "Validators", "Peers", "Tokens", "Methods and errors", "Events"];
-/// Entry in the list [`TRIED`].
 pub const TRIED_TRANSACTION: &str = "a transaction with this hash";
-/// Entry in the list [`TRIED`].
 pub const TRIED_BLOCK: &str = "a block with this hash";
-/// Entry in the list [`TRIED`].
 pub const TRIED_SKIPPED: &str = "a skipped transaction with this hash";
-/// Entry in the list [`TRIED`].
 pub const TRIED_BATCH: &str = "a block with a batch of this digest";
-/// Entry in the list [`TRIED`].
 pub const TRIED_CODE: &str = "a contract with this code hash";
-/// Title of a contract that was found by its code hash.
 pub const WITH_CODE: &str = "contract with this code hash";
 /// Prefix of a query for a validator's position, in lower case.
 pub const VALIDATOR: &str = "validator";
 /// Entry in the list [`TRIED`]; the position follows.
 pub const TRIED_POSITION: &str = "a validator with index";
-/// Entry in the list [`TRIED`].
 pub const TRIED_PEER: &str = "a node with this peer ID, among the explorer's nodes and their peers";
-/// Title of a node that is not a validator.
 pub const A_PEER: &str = "node of the network";
-/// Entry in the list [`TRIED`].
 pub const TRIED_KEY: &str = "a validator with this key";
-/// Entry in the list [`TRIED`] while the committee is unknown.
 pub const NO_COMMITTEE: &str = "validators unknown: the node has not responded yet, so keys were not searched";
-/// Entry in the list [`TRIED`].
 pub const TRIED_POOL: &str = "a transaction of this hash in the node's pool";
-/// Entry in the list [`TRIED`] if the node did not respond.
 pub const NODE_AWAY: &str = "node unavailable, so its pool was not searched";
-/// Title of a transaction that the node knows and the database does not contain.
 pub const IN_POOL: &str = "known to the node, not indexed yet";
-/// Entry in the list [`TRIED`].
 pub const TRIED_ADDRESS: &str = "an account, contract or token at this address";
-/// Title of an address that appears in no block.
 pub const NEVER_SEEN: &str = "not in any indexed block";
-/// Entry in the list [`TRIED`].
 pub const TRIED_NUMBER: &str = "block";
-/// Entry in the list [`TRIED`].
 pub const TRIED_SELECTOR: &str = "a method or error with this selector, in the known ABIs";
-/// Entry in the list [`TRIED`].
 pub const TRIED_TOPIC: &str = "an event with this topic, in the known ABIs";
-/// Entry in the list [`TRIED`].
 pub const TRIED_TOKEN: &str = "a token with a name or symbol that starts with";
-/// Entry in the list [`TRIED`].
 pub const TRIED_METHOD: &str = "a method, error or event with a name that starts with";
 /// Warning about an address with an invalid checksum.
 pub const MISTYPED: &str = "Invalid checksum: the upper and lower case of this address do not match its checksum, so a digit may be wrong. \
