@@ -6,7 +6,6 @@
 use crate::{
     database::{Database, DatabaseError, Read, sql},
     indexer::{contracts::parse_abi, tokens::clean},
-    words::contract as words,
 };
 use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
 use alloy_json_abi::{Error, Event, Function, JsonAbi, Param};
@@ -269,11 +268,11 @@ pub fn refusal(output: &[u8]) -> Option<Decoded> {
 
 /// Parses form input as a value of this type. A string is taken literally, without quotes.
 pub fn parse(input: &Param, typed: &str) -> Result<DynSolValue, String> {
-    fits(std::slice::from_ref(input)).ok_or(words::TOO_DEEP)?;
+    fits(std::slice::from_ref(input)).ok_or("this type is too large or nested too deeply for a form")?;
     let kind: DynSolType = input.selector_type().parse().map_err(|error| format!("{error}"))?;
     match kind {
         DynSolType::String => Ok(DynSolValue::String(typed.to_owned())),
-        kind => kind.coerce_str(typed.trim()).map_err(|_| words::no_value(&text(&kind.to_string()))),
+        kind => kind.coerce_str(typed.trim()).map_err(|_| format!("invalid {}", text(&kind.to_string()))),
     }
 }
 

@@ -19,6 +19,7 @@ pub mod form;
 pub mod peers;
 pub mod problem;
 pub mod reference;
+pub(crate) mod texts;
 pub mod tokens;
 pub mod transactions;
 

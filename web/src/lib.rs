@@ -16,7 +16,8 @@ pub mod search;
 pub mod server;
 pub mod site;
 pub mod state;
-pub mod words;
+pub mod texts;
+pub mod views;
 
 use corniche_origin::Proxy;
 use database::{Database, DatabaseError};

@@ -3,12 +3,14 @@
 //! Each lookup uses one index and is bounded. Each one is also recorded as text, so that a reader without hits sees what was
 //! tried.
 
+pub(crate) mod texts;
+
 use crate::{
     abi,
     database::{DatabaseError, Read, int, sql},
     format, links, mesh,
     site::Site,
-    words::{search as words, validators},
+    texts::keys,
 };
 use alloy_primitives::{Address, B256};
 use sqlx::any::AnyRow;
@@ -195,48 +197,48 @@ pub async fn find(site: &Site, question: &str) -> Result<Found, DatabaseError> {
 
 async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), DatabaseError> {
     let readers = site.database.readers();
-    found.tried(words::TRIED_TRANSACTION);
+    found.tried(texts::TRIED_TRANSACTION);
     let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
     if let Some(row) = row {
-        let title = words::in_block(&format::number(row.place("place")?.block()));
+        let title = texts::in_block(&format::number(row.place("place")?.block()));
         found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
     }
-    found.tried(words::TRIED_BLOCK);
+    found.tried(texts::TRIED_BLOCK);
     let row = sql("SELECT number FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
     if let Some(row) = row {
         let number = row.number("number")?;
-        found.hit(Kind::Block, number, words::block(&format::number(number)), true, Some(links::block(number)));
+        found.hit(Kind::Block, number, texts::block(&format::number(number)), true, Some(links::block(number)));
     }
-    found.tried(words::TRIED_SKIPPED);
+    found.tried(texts::TRIED_SKIPPED);
     let text = "SELECT block FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
     if let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? {
-        let title = words::skipped_in(&format::number(row.number("block")?));
+        let title = texts::skipped_in(&format::number(row.number("block")?));
         found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
     }
-    found.tried(words::TRIED_BATCH);
+    found.tried(texts::TRIED_BATCH);
     let text = "SELECT author, block FROM batches WHERE digest = $1 ORDER BY author, block LIMIT $2";
     // Several blocks may contain parts of one batch.
     for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
         let (author, number) = (row.number("author")?, row.number("block")?);
-        let title = words::block_with_batch(&format::number(number), author);
+        let title = texts::block_with_batch(&format::number(number), author);
         found.hit(Kind::Block, number, title, true, Some(links::block(number)));
     }
-    found.tried(words::TRIED_CODE);
+    found.tried(texts::TRIED_CODE);
     let text = "SELECT address FROM contracts WHERE code_hash = $1 ORDER BY address LIMIT $2";
     for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
         let address = row.address("address")?;
-        found.hit(Kind::Account, address, words::WITH_CODE, true, Some(links::account(address)));
+        found.hit(Kind::Account, address, texts::WITH_CODE, true, Some(links::account(address)));
     }
     by_key(site, hash.as_slice(), found);
     by_selector(site, hash.as_slice(), found).await?;
     if found.hits.is_empty() {
-        found.tried(words::TRIED_POOL);
+        found.tried(texts::TRIED_POOL);
         match site.node.status(hash).await {
             Ok(Some(_)) => {
-                found.hit(Kind::Transaction, hash, words::IN_POOL, true, Some(links::transaction(hash)));
+                found.hit(Kind::Transaction, hash, texts::IN_POOL, true, Some(links::transaction(hash)));
             }
             Ok(None) => {}
-            Err(_) => found.tried(words::NODE_AWAY),
+            Err(_) => found.tried(texts::NODE_AWAY),
         }
     }
     Ok(())
@@ -245,31 +247,31 @@ async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), Datab
 /// Finds validators by one of their keys.
 fn by_key(site: &Site, key: &[u8], found: &mut Found) {
     let Some(committee) = site.now().committee else {
-        found.tried(words::NO_COMMITTEE);
+        found.tried(texts::NO_COMMITTEE);
         return;
     };
-    found.tried(words::TRIED_KEY);
+    found.tried(texts::TRIED_KEY);
     let named = committee.validators.iter().filter_map(|validator| {
         let keys = [
-            (validator.consensus_key.as_slice(), validators::CONSENSUS_KEY),
-            (&validator.bls_key[..], validators::BLS_KEY),
-            (validator.network_key.as_slice(), validators::NETWORK_KEY),
+            (validator.consensus_key.as_slice(), keys::CONSENSUS_KEY),
+            (&validator.bls_key[..], keys::BLS_KEY),
+            (validator.network_key.as_slice(), keys::NETWORK_KEY),
         ];
         keys.into_iter().find(|(own, _)| *own == key).map(|(_, name)| (validator.index, name))
     });
     for (index, name) in named.take(MOST as usize) {
-        found.hit(Kind::Validator, index, words::validator(index, name), true, Some(links::validator(index)));
+        found.hit(Kind::Validator, index, texts::validator(index, name), true, Some(links::validator(index)));
     }
 }
 
 /// Finds a validator by its position: `validator 2`.
 fn by_position(site: &Site, question: &str, found: &mut Found) {
     let question = question.to_lowercase();
-    let position = question.strip_prefix(words::VALIDATOR).map(|rest| rest.trim_start_matches([' ', '#']));
+    let position = question.strip_prefix(texts::VALIDATOR).map(|rest| rest.trim_start_matches([' ', '#']));
     let Some(index) = position.and_then(|position| position.parse::<u64>().ok()) else { return };
-    found.tried(format!("{} {index}", words::TRIED_POSITION));
+    found.tried(format!("{} {index}", texts::TRIED_POSITION));
     if site.now().committee.is_some_and(|committee| index < committee.validators.len() as u64) {
-        found.hit(Kind::Validator, index, words::at_position(index), true, Some(links::validator(index)));
+        found.hit(Kind::Validator, index, texts::at_position(index), true, Some(links::validator(index)));
     }
 }
 
@@ -278,25 +280,25 @@ async fn by_peer(site: &Site, question: &str, found: &mut Found) {
     if !PEER_LETTERS.contains(&question.len()) || !question.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
         return;
     }
-    found.tried(words::TRIED_PEER);
+    found.tried(texts::TRIED_PEER);
     let (round, committee) = (site.mesh.now().await, site.now().committee);
     let mut peers = round.rows.iter().flat_map(|row| row.own.iter().chain(row.peers.iter().flatten()));
     let Some(peer) = peers.find(|peer| peer.peer_id == question) else { return };
     match committee.and_then(|committee| mesh::seat(&committee, peer)) {
-        Some(index) => found.hit(Kind::Peer, question, words::at_position(index), true, Some(links::validator(index))),
-        None => found.hit(Kind::Peer, question, words::A_PEER, true, Some(links::NETWORK.to_owned())),
+        Some(index) => found.hit(Kind::Peer, question, texts::at_position(index), true, Some(links::validator(index))),
+        None => found.hit(Kind::Peer, question, texts::A_PEER, true, Some(links::NETWORK.to_owned())),
     }
 }
 
 async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut Found) -> Result<(), DatabaseError> {
     let readers = site.database.readers();
-    found.tried(words::TRIED_ADDRESS);
-    found.warning = mistyped.then_some(words::MISTYPED);
+    found.tried(texts::TRIED_ADDRESS);
+    found.warning = mistyped.then_some(texts::MISTYPED);
     let row =
         sql("SELECT transactions FROM accounts WHERE address = $1").bind(address.to_vec()).fetch_optional(readers).await?;
     let title = match row {
-        Some(row) => words::transactions(&format::number(row.number("transactions")?)),
-        None => words::NEVER_SEEN.to_owned(),
+        Some(row) => texts::transactions(&format::number(row.number("transactions")?)),
+        None => texts::NEVER_SEEN.to_owned(),
     };
     found.hit(Kind::Account, address, title, true, Some(links::account(address)));
     let row = sql("SELECT address, name, symbol FROM tokens WHERE address = $1").bind(address.to_vec());
@@ -308,17 +310,17 @@ async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut F
 }
 
 async fn by_number(site: &Site, number: u64, found: &mut Found) -> Result<(), DatabaseError> {
-    found.tried(format!("{} {}", words::TRIED_NUMBER, format::number(number)));
+    found.tried(format!("{} {}", texts::TRIED_NUMBER, format::number(number)));
     let row = sql("SELECT number FROM blocks WHERE number = $1").bind(int(number));
     if row.fetch_optional(site.database.readers()).await?.is_some() {
-        found.hit(Kind::Block, number, words::block(&format::number(number)), true, Some(links::block(number)));
+        found.hit(Kind::Block, number, texts::block(&format::number(number)), true, Some(links::block(number)));
     }
     Ok(())
 }
 
 /// Finds functions and errors by their selector of four bytes, or events by their first topic.
 async fn by_selector(site: &Site, selector: &[u8], found: &mut Found) -> Result<(), DatabaseError> {
-    found.tried(if selector.len() == 4 { words::TRIED_SELECTOR } else { words::TRIED_TOPIC });
+    found.tried(if selector.len() == 4 { texts::TRIED_SELECTOR } else { texts::TRIED_TOPIC });
     let text = "SELECT selector, signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT $2";
     let rows = sql(text).bind(selector.to_vec()).bind(MOST).fetch_all(site.database.readers()).await?;
     rows.iter().try_for_each(|row| signature(row, true, found))
@@ -330,7 +332,7 @@ async fn by_name(site: &Site, question: &str, found: &mut Found) -> Result<(), D
     // The query may contain a method's parameters.
     let name = key.split('(').next().unwrap_or_default().to_owned();
     let (tokens, methods) = (range(&key), range(&name));
-    found.tried(format!("{} “{question}”", words::TRIED_TOKEN));
+    found.tried(format!("{} “{question}”", texts::TRIED_TOKEN));
     let by_symbol =
         "SELECT address, name, symbol FROM tokens WHERE symbol_key >= $1 AND symbol_key < $2 ORDER BY symbol_key LIMIT $3";
     let by_name = "SELECT address, name, symbol FROM tokens WHERE name_key >= $1 AND name_key < $2 ORDER BY name_key LIMIT $3";
@@ -342,7 +344,7 @@ async fn by_name(site: &Site, question: &str, found: &mut Found) -> Result<(), D
             found.hit(Kind::Token, address, title, exact, Some(links::token(address)));
         }
     }
-    found.tried(format!("{} “{question}”", words::TRIED_METHOD));
+    found.tried(format!("{} “{question}”", texts::TRIED_METHOD));
     if methods.0.is_empty() {
         return Ok(());
     }

@@ -1,15 +1,17 @@
 //! Router of the explorer, with the middleware for all requests: rate limits, headers, error pages.
 
 use crate::{
+    api::texts,
     api::{self, problem::Problem},
     links,
-    pages::{self, Failure, Html, layout},
+    pages::{self, Html, layout},
     site::Site,
-    words::{api as words, failure},
+    texts::failure,
+    views::Failure,
 };
 use axum::{
     Router,
-    extract::{ConnectInfo, Request, State},
+    extract::{ConnectInfo, Query, Request, State, rejection::QueryRejection},
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -47,7 +49,7 @@ pub fn router(site: Arc<Site>) -> Router {
         .route(links::DAG, get(pages::dag::show))
         .merge(pages::account::routes())
         .route(links::SEARCH, get(pages::search::show))
-        .route(links::API, get(api::etherscan::get).post(api::etherscan::post))
+        .route(links::API, get(etherscan_or_page).post(api::etherscan::post))
         .merge(api::router())
         .route(links::TOKENS, get(pages::tokens::list))
         .route("/token/{address}", get(pages::token::show))
@@ -65,10 +67,22 @@ pub fn router(site: Arc<Site>) -> Router {
         .with_state(site)
 }
 
+/// `GET /api`: a response of the Etherscan-compatible API, or the documentation.
+async fn etherscan_or_page(
+    State(site): State<Arc<Site>>,
+    query: Result<Query<api::etherscan::Pairs>, QueryRejection>,
+    request: Request,
+) -> Response {
+    match api::etherscan::is_question(&request) {
+        true => api::etherscan::get(site, query).await,
+        false => pages::api::page(&site).into_response(),
+    }
+}
+
 async fn nothing_here(request: Request) -> Response {
     let text = failure::no_page(request.uri().path());
     match api::is_question(&request) {
-        true => Problem::missing(format!("{text} {} {}", links::API, words::SAYS)).into_response(),
+        true => Problem::missing(format!("{text} {} {}", links::API, texts::SAYS)).into_response(),
         false => Failure::NotFound(text).into_response(),
     }
 }

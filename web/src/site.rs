@@ -2,7 +2,7 @@
 
 use crate::{
     database::Database,
-    indexer::{dag::AUTOBAHN, uploads::Uploads},
+    indexer::{dag::AUTOBAHN, digest::DAY_MS, uploads::Uploads},
     limits::Limits,
     live::Live,
     mesh::Mesh,
@@ -44,5 +44,10 @@ impl Site {
     /// Returns the newest block that a certificate in the database covers.
     pub fn certified(&self) -> Option<u64> {
         self.now().certified
+    }
+
+    /// Returns the day of the newest block. Days follow the chain's time, which is UTC.
+    pub fn today(&self) -> u64 {
+        self.now().indexed.map_or(0, |(_, time_ms)| time_ms / DAY_MS)
     }
 }

@@ -1,7 +1,6 @@
 //! State of the explorer: the followed chain, the indexer's progress and its errors. The indexer writes it; pages read
 //! it.
 
-use crate::words::failure as words;
 use alloy_primitives::B256;
 use corniche_api::{Heads, Validators};
 use std::sync::{PoisonError, RwLock};
@@ -10,7 +9,10 @@ use std::sync::{PoisonError, RwLock};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     /// The database belongs to another chain.
-    #[error("{}", words::another_chain(.known, .found))]
+    #[error(
+        "wrong chain: the database has chain {known}, the node has chain {found} (chain ID and genesis hash). A node with a new \
+             genesis has another chain; use an empty database, or the former node"
+    )]
     AnotherChain {
         /// Chain in the database.
         known: String,
@@ -18,10 +20,13 @@ pub enum Halt {
         found: String,
     },
     /// A bug in the explorer ended the indexer.
-    #[error("{}", words::FAULT)]
+    #[error("the indexer failed with an internal error; read the log, then restart the explorer")]
     Broken,
     /// The node's blocks differ from the indexed ones although this chain cannot be reverted.
-    #[error("{}", words::contradiction(.number))]
+    #[error(
+        "block {number}: the node and the database have different blocks, and this chain cannot be reverted. Compare the block \
+             with another node; use an empty database if the indexed block is wrong"
+    )]
     Contradiction {
         /// Number of the block that differs.
         number: u64,

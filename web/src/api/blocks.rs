@@ -9,7 +9,7 @@ use crate::{
     database::{DatabaseError, Read, int, sql},
     indexer::{certificates, dag::leader_of, executions},
     site::Site,
-    words::status,
+    texts::status,
 };
 use alloy_primitives::{B256, Bytes};
 use corniche_types::SignerBitmap;

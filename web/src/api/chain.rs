@@ -7,9 +7,8 @@ use super::{
 };
 use crate::{
     database::{DatabaseError, Read, sql},
-    format,
-    pages::{days, validators::records},
-    search,
+    format, search,
+    views::validators::records,
 };
 use alloy_primitives::{B256, Bytes};
 use sqlx::any::AnyRow;
@@ -171,7 +170,7 @@ pub async fn search(ask: Ask) -> Result<Found, Problem> {
 pub async fn validators(ask: Ask) -> Result<Committee, Problem> {
     let committee = ask.site.now().committee;
     let committee = committee.ok_or_else(|| Problem::missing("validators unknown: the node has not responded yet"))?;
-    let records = records(&ask.site.database, days::today(&ask.site)).await?;
+    let records = records(&ask.site.database, ask.site.today()).await?;
     let validator = |validator: corniche_api::Validator| {
         let record = records.get(&validator.index).copied().unwrap_or_default();
         let [_, _, (signed, missed)] = record.signatures;

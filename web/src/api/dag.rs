@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     indexer::dag::Round,
-    pages::dag::{MOST_ROUNDS, Window},
+    views::rounds::{MOST_ROUNDS, Window},
 };
 use corniche_api::DagVertex;
 use serde::Serialize;

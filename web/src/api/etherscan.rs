@@ -11,7 +11,6 @@ mod history;
 use super::problem::Problem;
 use crate::{
     database::{Read, int, sql},
-    pages,
     site::Site,
 };
 use alloy_primitives::{Address, B256};
@@ -233,13 +232,10 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
 }
 
 /// Names and values as received.
-type Pairs = Vec<(String, String)>;
+pub type Pairs = Vec<(String, String)>;
 
-/// `GET /api`: a response of the API, or the documentation page.
-pub async fn get(State(site): State<Arc<Site>>, query: Result<Query<Pairs>, QueryRejection>, request: Request) -> Response {
-    if !is_question(&request) {
-        return pages::api::page(&site).into_response();
-    }
+/// `GET /api` with parameters.
+pub async fn get(site: Arc<Site>, query: Result<Query<Pairs>, QueryRejection>) -> Response {
     match query {
         Ok(Query(query)) => answer(site, Parameters::new(query)).await,
         Err(rejection) => envelope(Err(Refusal::No(rejection.body_text()))),

@@ -1,7 +1,7 @@
 //! Errors of the API.
 
 use super::form::object;
-use crate::{database::DatabaseError, node::NodeError, pages::Failure};
+use crate::{database::DatabaseError, node::NodeError, views::Failure};
 use axum::{
     Json,
     http::StatusCode,

@@ -6,7 +6,7 @@ use super::{
     form::{Form, Object},
     problem::Problem,
 };
-use crate::{api::form::Shown, words::api as words};
+use crate::{api::form::Shown, api::texts};
 use std::{collections::BTreeSet, fmt::Write};
 
 const HEAD: &str = "\
@@ -31,24 +31,24 @@ pub fn example(endpoint: &Endpoint) -> Option<String> {
 /// Returns the whole page.
 pub fn markdown() -> String {
     let mut page = HEAD.to_owned();
-    for paragraph in words::INTRODUCTION {
+    for paragraph in texts::INTRODUCTION {
         page += &format!("\n{paragraph}\n");
     }
-    page += &format!("\n## {}\n", words::ENDPOINTS);
+    page += &format!("\n## {}\n", texts::ENDPOINTS);
     for endpoint in ENDPOINTS {
         describe(&mut page, endpoint);
     }
-    page += &format!("\n## {}\n\n{}\n", words::FILES, words::FILES_NOTE);
-    page += &format!("\n## {}\n", words::OBJECTS);
+    page += &format!("\n## {}\n\n{}\n", texts::FILES, texts::FILES_NOTE);
+    page += &format!("\n## {}\n", texts::OBJECTS);
     for object in objects() {
         let _ = write!(
             page,
             "\n### {}\n\n{}\n\n| {} | {} | {} |\n|---|---|---|\n",
             object.name,
             object.about,
-            words::FIELD,
-            words::HOLDS,
-            words::MEANING
+            texts::FIELD,
+            texts::HOLDS,
+            texts::MEANING
         );
         for field in &object.fields {
             let _ = writeln!(page, "| `{}` | {} | {} |", field.name, field.form.kind(), field.meaning);
@@ -57,11 +57,11 @@ pub fn markdown() -> String {
     let _ = write!(
         page,
         "\n## {}\n\n{}\n\n| {} | {} | {} |\n|---|---|---|\n",
-        words::ETHERSCAN,
-        words::ETHERSCAN_NOTE,
-        words::ACTION,
-        words::TAKES,
-        words::ANSWER
+        texts::ETHERSCAN,
+        texts::ETHERSCAN_NOTE,
+        texts::ACTION,
+        texts::TAKES,
+        texts::ANSWER
     );
     for action in ACTIONS {
         let _ = writeln!(page, "| `{}` `{}` | {} | {} |", action.module, action.name, code(action.takes), action.about);
@@ -73,15 +73,15 @@ fn describe(page: &mut String, endpoint: &Endpoint) {
     let form = (endpoint.form)();
     let _ = write!(page, "\n### `{}`\n\n{}\n", endpoint.path, endpoint.about);
     if !endpoint.parameters.is_empty() {
-        let _ = write!(page, "\n| {} | {} |\n|---|---|\n", words::PARAMETER, words::MEANING);
+        let _ = write!(page, "\n| {} | {} |\n|---|---|\n", texts::PARAMETER, texts::MEANING);
         for parameter in endpoint.parameters {
-            let note = if parameter.required { String::new() } else { format!(" ({})", words::OPTIONAL) };
+            let note = if parameter.required { String::new() } else { format!(" ({})", texts::OPTIONAL) };
             let _ = writeln!(page, "| `{}`{note} | {} |", parameter.name, parameter.about);
         }
     }
     match &form {
-        Form::Lines(columns) => _ = write!(page, "\n{}: {}.\n", words::COLUMNS, code(columns)),
-        form => _ = write!(page, "\n{}: {}.\n", words::ANSWER, form.kind()),
+        Form::Lines(columns) => _ = write!(page, "\n{}: {}.\n", texts::COLUMNS, code(columns)),
+        form => _ = write!(page, "\n{}: {}.\n", texts::ANSWER, form.kind()),
     }
     if let Some(example) = example(endpoint) {
         let _ = write!(page, "\n```json\n{example}\n```\n");

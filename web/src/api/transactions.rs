@@ -10,9 +10,9 @@ use super::{
 use crate::{
     abi::{self, Known},
     database::{DatabaseError, Place, Read, sql},
-    pages,
     site::Site,
-    words::status,
+    texts::status,
+    views,
 };
 use alloy_primitives::{B256, Bytes, U256};
 use corniche_api::TransactionStatus;
@@ -223,8 +223,8 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
             TransactionStatus::Replaced { by } => bare(status::REPLACED, Some(by.to_string())),
         });
     }
-    let Some(row) = pages::transactions::skip(site, hash).await? else {
-        return Err(pages::transactions::unknown(site, hash, has_answered).into());
+    let Some(row) = views::transactions::skip(site, hash).await? else {
+        return Err(views::transactions::unknown(site, hash, has_answered).into());
     };
     Ok(bare(status::DROPPED, Some(abi::text(&row.text("reason")?))))
 }

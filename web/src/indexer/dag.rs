@@ -102,7 +102,7 @@ impl Lane {
         }
         if self.keep == 0 {
             self.next_look = Next::refused(now);
-            standing.no_dag(crate::words::dag::KEEPS_NONE.to_owned());
+            standing.no_dag("the explorer is configured to keep no rounds".to_owned());
             return Ok(());
         }
         self.next_look = Next::After(now);

@@ -10,7 +10,6 @@ use super::{contracts::Code, write};
 use crate::{
     database::{DatabaseError, Read, sql},
     node::{Node, NodeError},
-    words::contract as words,
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Address;
@@ -28,19 +27,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The code contains an ABI.
-    #[error("{}", words::CARRIED)]
+    #[error("the module contains an ABI, which an upload cannot replace")]
     Carried,
     /// There is an uploaded ABI already.
-    #[error("{}", words::TAKEN)]
+    #[error("an ABI was already uploaded for this contract, and it cannot be replaced; see the top of this page")]
     Taken,
     /// The account has no code.
-    #[error("{}", words::NO_CONTRACT)]
+    #[error("no contract at this address in the indexed blocks")]
     NoContract,
     /// The queue is full, or the indexer did not answer in time.
-    #[error("{}", words::BUSY)]
+    #[error("upload queue full or indexer busy; retry in a moment")]
     Busy,
     /// The indexer has stopped.
-    #[error("{}", words::STOPPED)]
+    #[error("the indexer has stopped and accepts no uploads")]
     Stopped,
     /// Database error.
     #[error(transparent)]

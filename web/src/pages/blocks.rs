@@ -1,6 +1,7 @@
 //! Pages of blocks: the list, and a single block with its ordering, execution and certificate.
 
 mod execution;
+pub(crate) mod texts;
 
 pub use execution::of_transaction;
 
@@ -15,8 +16,11 @@ use crate::{
         executions,
     },
     links,
+    pages::blocks::execution::texts as execution_texts,
+    pages::dag::texts as dag_texts,
+    pages::transactions::texts as transaction_texts,
     site::Site,
-    words::{block as words, dag as dag_words, execution as execution_words, list, status, transaction, unit},
+    texts::{list, nav, status, unit},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -43,13 +47,13 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> 
     let last = cursor::cut(&mut rows, ROWS).map(|row| row.number("number")).transpose()?.map(Place::first);
     let newest = from.before.is_none();
     let body = html! {
-        h1 { (crate::words::nav::BLOCKS) }
+        h1 { (nav::BLOCKS) }
         div #blocks data-live=[newest.then_some("blocks")] {
             (table(&site, &rows)?)
             (parts::older(links::BLOCKS, last, newest))
         }
     };
-    Ok(layout::page(&site, crate::words::nav::BLOCKS, body))
+    Ok(layout::page(&site, nav::BLOCKS, body))
 }
 
 /// Blocks below a number, newest first.
@@ -59,33 +63,59 @@ pub async fn newest(site: &Site, below: u64, most: i64) -> Result<Vec<AnyRow>, F
     Ok(sql(text).bind(crate::database::int(below)).bind(most).fetch_all(site.database.readers()).await?)
 }
 
+/// A column of a table of blocks.
+#[derive(Clone, Copy)]
+enum Column {
+    Number,
+    Age,
+    Transactions,
+    GasUsed,
+    Leader,
+    Status,
+}
+
+impl Column {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Number => texts::TITLE,
+            Self::Age => texts::AGE,
+            Self::Transactions => texts::TRANSACTIONS,
+            Self::GasUsed => texts::GAS,
+            Self::Leader => texts::LEADER,
+            Self::Status => texts::STATUS,
+        }
+    }
+
+    fn cell(self, row: &AnyRow, certified: Option<u64>) -> Result<Markup, Failure> {
+        let number = row.number("number")?;
+        Ok(match self {
+            Self::Number => parts::block(number),
+            Self::Age => parts::time(row.number("time_ms")?),
+            Self::Transactions => html! { (format::number(row.number("transactions")?)) },
+            Self::GasUsed => html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
+            Self::Leader => row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
+            Self::Status => parts::status(status::of_block(number, certified)),
+        })
+    }
+}
+
 /// A table of blocks.
 pub fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::GAS, words::LEADER, words::STATUS])
+    use Column::*;
+    table_of(site, rows, &[Number, Age, Transactions, GasUsed, Leader, Status])
 }
 
 /// Table with fewer columns, for half a page.
 pub fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::LEADER, words::STATUS])
+    use Column::*;
+    table_of(site, rows, &[Number, Age, Transactions, Leader, Status])
 }
 
-fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Failure> {
+fn table_of(site: &Site, rows: &[AnyRow], columns: &[Column]) -> Result<Markup, Failure> {
     let certified = site.certified();
-    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let number = row.number("number")?;
-        let cell = |column: &&str| -> Result<Markup, Failure> {
-            Ok(match *column {
-                words::TITLE => parts::block(number),
-                words::AGE => parts::time(row.number("time_ms")?),
-                words::TRANSACTIONS => html! { (format::number(row.number("transactions")?)) },
-                words::GAS => html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
-                words::LEADER => row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
-                _ => parts::status(status::of_block(number, certified)),
-            })
-        };
-        columns.iter().map(cell).collect()
-    };
-    Ok(parts::table(crate::words::nav::BLOCKS, columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+    let cells = |row: &AnyRow| columns.iter().map(|column| column.cell(row, certified)).collect::<Result<Vec<_>, _>>();
+    let labels: Vec<_> = columns.iter().map(|column| column.label()).collect();
+    Ok(parts::table(nav::BLOCKS, &labels, rows.iter().map(cells).collect::<Result<_, _>>()?))
 }
 
 /// `/block/{number or hash}`
@@ -94,12 +124,12 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let row = match (block.parse::<i64>(), block.parse::<B256>()) {
         (Ok(number), _) => sql("SELECT * FROM blocks WHERE number = $1").bind(number).fetch_optional(readers).await?,
         (_, Ok(hash)) => sql("SELECT * FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?,
-        _ => return Err(Failure::BadRequest(words::BAD_NAME.into())),
+        _ => return Err(Failure::BadRequest(texts::BAD_NAME.into())),
     };
     let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-    let Some(row) = row else { return Err(Failure::NotFound(words::missing(&block, &format::number(indexed)))) };
+    let Some(row) = row else { return Err(Failure::NotFound(texts::missing(&block, &format::number(indexed)))) };
     let number = row.number("number")?;
-    let title = format!("{} {}", words::TITLE, format::number(number));
+    let title = format!("{} {}", texts::TITLE, format::number(number));
     let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));
     let mut rows = transactions::of_block(&site, number, after).await?;
     let last = transactions::last(&mut rows)?;
@@ -109,18 +139,18 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let body = html! {
         h1 { (title) }
         div #block data-live=[certificate.is_none().then_some("block-page")] {
-            nav .pages aria-label=(words::TITLE) {
-                @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
-                @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
+            nav .pages aria-label=(texts::TITLE) {
+                @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (texts::EARLIER) } }
+                @if number < indexed { a rel="next" href=(links::block(number + 1)) { (texts::LATER) } }
             }
-            section { h2 { (words::OVERVIEW) } (overview(&row, certificate.is_some())?) }
-            section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
+            section { h2 { (texts::OVERVIEW) } (overview(&row, certificate.is_some())?) }
+            section { h2 { (texts::ORDERING) } (ordering(&site, &row).await?) }
             @if row.maybe_number("leader")?.is_some() {
-                section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
+                section #execution { h2 { (execution_texts::TITLE) } (execution::section(execution.as_ref())) }
             }
-            section { h2 { (words::CERTIFICATE) } (signatures(&site, certificate.as_ref())?) }
+            section { h2 { (texts::CERTIFICATE) } (signatures(&site, certificate.as_ref())?) }
             section #transactions {
-                h2 { (words::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
+                h2 { (texts::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
                 (transactions::table_of_block(&site, &rows, execution.as_ref()).await?)
                 (parts::older(&here, last, from.before.is_none()))
             }
@@ -135,26 +165,26 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
     let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
     let parent = row.hash("parent")?;
     Ok(parts::facts(&[
-        (words::HASH, parts::block_hash(row.hash("hash")?)),
+        (texts::HASH, parts::block_hash(row.hash("hash")?)),
         // Block 0 has no parent to link to.
-        (words::PARENT, if row.number("number")? == 0 { parts::hash(parent) } else { parts::block_hash(parent) }),
-        (words::TIME, parts::time(row.number("time_ms")?)),
+        (texts::PARENT, if row.number("number")? == 0 { parts::hash(parent) } else { parts::block_hash(parent) }),
+        (texts::TIME, parts::time(row.number("time_ms")?)),
         (
-            words::STATUS,
-            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (words::AFTER_ORDER) } },
+            texts::STATUS,
+            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (texts::AFTER_ORDER) } },
         ),
-        (words::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
-        (words::BASE_FEE, html! { (unit::gwei(&format::gwei(row.number("base_fee")?))) }),
-        (words::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
-        (words::STATE_ROOT, parts::hash(row.hash("state_root")?)),
-        (words::RANDOMNESS, parts::hash(row.hash("randomness")?)),
-        (words::FEE_ADDRESS, parts::account(row.address("fee_address")?)),
+        (texts::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
+        (texts::BASE_FEE, html! { (unit::gwei(&format::gwei(row.number("base_fee")?))) }),
+        (texts::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
+        (texts::STATE_ROOT, parts::hash(row.hash("state_root")?)),
+        (texts::RANDOMNESS, parts::hash(row.hash("randomness")?)),
+        (texts::FEE_ADDRESS, parts::account(row.address("fee_address")?)),
     ]))
 }
 
 async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     let number = row.number("number")?;
-    let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (words::GENESIS) } }) };
+    let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (texts::GENESIS) } }) };
     let readers = site.database.readers();
     let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT $2";
     let mut batches = sql(text).bind(number as i64).bind(MOST + 1).fetch_all(readers).await?;
@@ -171,8 +201,8 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
         let pick = Pick::Batch(author, digest);
         Ok(vec![
             parts::validator(author),
-            html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (words::PICTURE) } } },
-            html! { (words::range(&format::number(count), &format::number(first))) },
+            html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (texts::PICTURE) } } },
+            html! { (texts::range(&format::number(count), &format::number(first))) },
         ])
     };
     let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
@@ -181,21 +211,21 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     let batches = batches.iter().map(batch).collect::<Result<_, _>>()?;
     let skipped: Vec<_> = skipped.iter().map(one).collect::<Result<_, _>>()?;
     Ok(html! {
-        p .note { (words::ORDERING_NOTE) }
+        p .note { (texts::ORDERING_NOTE) }
         (parts::facts(&[
-            (words::LEADER, parts::validator(leader)),
-            (words::COMMITS, html! { (format::number(commits.0)) " " (words::TO) " " (format::number(commits.1)) }),
-            (if site.has_lanes() { words::SLOTS } else { words::ROUNDS }, rounds(leaders)),
-            (words::RECORD, parts::bytes(&row.bytes("extra")?)),
+            (texts::LEADER, parts::validator(leader)),
+            (texts::COMMITS, html! { (format::number(commits.0)) " " (texts::TO) " " (format::number(commits.1)) }),
+            (if site.has_lanes() { texts::SLOTS } else { texts::ROUNDS }, rounds(leaders)),
+            (texts::RECORD, parts::bytes(&row.bytes("extra")?)),
         ]))
-        h3 { (words::BATCHES) }
-        (parts::table(words::BATCHES, &[words::AUTHOR, words::DIGEST, words::RANGE], batches))
-        @if has_more_batches { p .note { (transaction::FIRST_ONES) } }
+        h3 { (texts::BATCHES) }
+        (parts::table(texts::BATCHES, &[texts::AUTHOR, texts::DIGEST, texts::RANGE], batches))
+        @if has_more_batches { p .note { (transaction_texts::FIRST_ONES) } }
         @if !skipped.is_empty() {
-            h3 { (words::SKIPPED) }
-            p .note { (words::SKIPPED_NOTE) }
-            (parts::table(words::SKIPPED, &[words::HASH, words::REASON], skipped))
-            @if has_more_skipped { p .note { (transaction::FIRST_ONES) } }
+            h3 { (texts::SKIPPED) }
+            p .note { (texts::SKIPPED_NOTE) }
+            (parts::table(texts::SKIPPED, &[texts::HASH, texts::REASON], skipped))
+            @if has_more_skipped { p .note { (transaction_texts::FIRST_ONES) } }
         }
     })
 }
@@ -206,16 +236,16 @@ fn rounds([first, last]: [Option<Leader>; 2]) -> Markup {
         Some(Leader { round, rank, is_kept }) => html! {
             @if is_kept { a href=(links::dag_pick(round, Pick::Slot(round, rank))) { (format::number(round)) } }
             @else { (format::number(round)) }
-            @if rank > 0 { ", " (dag_words::rank(rank + 1)) }
+            @if rank > 0 { ", " (dag_texts::rank(rank + 1)) }
         },
-        None => html! { (dag_words::UNKNOWN) },
+        None => html! { (dag_texts::UNKNOWN) },
     };
     let same = first == last;
-    html! { (one(first)) @if !same { " " (words::TO) " " (one(last)) } }
+    html! { (one(first)) @if !same { " " (texts::TO) " " (one(last)) } }
 }
 
 fn signatures(site: &Site, row: Option<&AnyRow>) -> Result<Markup, Failure> {
-    let Some(row) = row else { return Ok(html! { p .note { (words::NO_CERTIFICATE) } }) };
+    let Some(row) = row else { return Ok(html! { p .note { (texts::NO_CERTIFICATE) } }) };
     let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
     let signers = SignerBitmap(row.bytes("signers")?.into()).signers(committee).unwrap_or_default();
     let signed = |index: u64| signers.iter().any(|signer| u64::from(signer.0) == index);
@@ -224,12 +254,12 @@ fn signatures(site: &Site, row: Option<&AnyRow>) -> Result<Markup, Failure> {
         html! { @if who.is_empty() { "–" } @for index in who { (parts::validator(index)) " " } }
     };
     Ok(html! {
-        p .note { (words::CERTIFICATE_NOTE) }
+        p .note { (texts::CERTIFICATE_NOTE) }
         (parts::facts(&[
-            (words::COVERS, parts::block(row.number("height")?)),
-            (words::SIGNERS, some(true)),
-            (words::MISSED, some(false)),
-            (words::SIGNATURE, parts::bytes(&row.bytes("signature")?)),
+            (texts::COVERS, parts::block(row.number("height")?)),
+            (texts::SIGNERS, some(true)),
+            (texts::MISSED, some(false)),
+            (texts::SIGNATURE, parts::bytes(&row.bytes("signature")?)),
         ]))
     })
 }
@@ -327,7 +357,7 @@ mod tests {
             let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
             page.unwrap().0.into_string()
         };
-        assert!(page().await.contains(execution_words::UNKNOWN));
+        assert!(page().await.contains(execution_texts::UNKNOWN));
         let columns =
             &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of", "received_of"];
         let mut rows = Rows::new("executions", columns);
@@ -339,7 +369,7 @@ mod tests {
         let received = executions::received_ms(filled.site.database.readers(), Place::new(7, 1)).await.unwrap();
         assert_eq!(received, None, "the node tells of runs and not of this");
         let page = page().await;
-        for words in ["2 of 4 used", "3, of which 1 again", "0.25 ms", execution_words::NOTE] {
+        for words in ["2 of 4 used", "3, of which 1 again", "0.25 ms", execution_texts::NOTE] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
     }
@@ -352,7 +382,7 @@ mod tests {
             let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
             let page = page.unwrap().0.into_string();
             assert_eq!(testing::links(&page, "/dag?"), Vec::<String>::new());
-            let row = page.split(words::ROUNDS).nth(1).unwrap().split("</dd>").next().unwrap();
+            let row = page.split(texts::ROUNDS).nth(1).unwrap().split("</dd>").next().unwrap();
             row.split("<dd>").nth(1).unwrap().to_owned()
         };
         sql("DELETE FROM dag_rounds").execute(&mut *writer).await.unwrap();
@@ -360,6 +390,6 @@ mod tests {
         sql("UPDATE leaders SET rank = 2 WHERE number = 41").execute(&mut *writer).await.unwrap();
         assert_eq!(rounds().await, "20 to 21, rank 3");
         sql("DELETE FROM leaders").execute(&mut *writer).await.unwrap();
-        assert_eq!(rounds().await, dag_words::UNKNOWN);
+        assert_eq!(rounds().await, dag_texts::UNKNOWN);
     }
 }

@@ -3,10 +3,7 @@
 //! A screen reader reads a chart as one picture with its first, last and highest bar. A page with a chart contains the same
 //! numbers in a table.
 
-use crate::{
-    format,
-    words::{list, statistics::chart as words},
-};
+use crate::{format, pages::statistics::texts::chart as texts, texts::list};
 use alloy_primitives::U256;
 use maud::{Markup, html};
 
@@ -39,7 +36,7 @@ fn draw(caption: &str, values: &[U256], label: impl Fn(usize) -> String, shown: 
     };
     let (top, width) = (ceiling(values[highest]), values.len() * STEP);
     let (first, last) = (label(0), label(values.len() - 1));
-    let told = format!("{caption}. {} {first}. {} {last}. {} {}.", words::FIRST, words::LAST, words::HIGHEST, label(highest));
+    let told = format!("{caption}. {} {first}. {} {last}. {} {}.", texts::FIRST, texts::LAST, texts::HIGHEST, label(highest));
     html! {
         figure .bars {
             figcaption { (caption) }

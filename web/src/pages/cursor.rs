@@ -1,7 +1,7 @@
 //! Cursors of lists. The cursor of a list that is ordered by amount contains the numbers and the address of the last row.
 
 use super::Failure;
-use crate::words::list as words;
+use crate::texts::list as texts;
 use alloy_primitives::{Address, U256};
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ impl Below {
     pub fn row<const N: usize>(&self) -> Result<([U256; N], Address), Failure> {
         match &self.below {
             None => Ok(([U256::MAX; N], Address::repeat_byte(0xff))),
-            Some(text) => parse(text).ok_or_else(|| Failure::BadRequest(words::BAD_CURSOR.into())),
+            Some(text) => parse(text).ok_or_else(|| Failure::BadRequest(texts::BAD_CURSOR.into())),
         }
     }
 

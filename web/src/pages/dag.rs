@@ -9,8 +9,8 @@ mod rounds;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod texts;
 mod votes;
-mod window;
 
 use super::{Failure, Page, layout, parts};
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     database::{Read, int, sql},
     format, links,
     site::Site,
-    words::dag as words,
+    views::rounds::{self as window, COLUMNS, Window},
 };
 use alloy_primitives::B256;
 use axum::extract::{Query, State};
@@ -26,12 +26,6 @@ use corniche_api::{DagVertex, LeaderSlot};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::{fmt, str::FromStr, sync::Arc};
-use window::COLUMNS;
-
-pub use window::Window;
-
-/// Maximum number of rounds in one API response.
-pub const MOST_ROUNDS: u64 = 64;
 
 /// Query: position of the picture, and selected item.
 #[derive(Debug, Deserialize)]
@@ -61,7 +55,7 @@ impl FromStr for Pick {
         let batch =
             || text.split_once('-').and_then(|(author, batch)| Some(Self::Batch(author.parse().ok()?, batch.parse().ok()?)));
         let pick = text.parse().ok().map(Self::Vertex).or_else(batch).or_else(slot);
-        pick.ok_or_else(|| Failure::BadRequest(words::BAD_PICK.into()))
+        pick.ok_or_else(|| Failure::BadRequest(texts::BAD_PICK.into()))
     }
 }
 
@@ -119,30 +113,30 @@ pub async fn show(State(site): State<Arc<Site>>, Query(at): Query<At>) -> Page {
         Some(window) => shown(&site, &window, at.round, pick).await?,
         None => nothing(&site, at.round)?,
     };
-    Ok(layout::page(&site, words::TITLE, body))
+    Ok(layout::page(&site, texts::TITLE, body))
 }
 
 async fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pick>) -> Result<Markup, Failure> {
     let picked = pick.map(|pick| Picked::find(window, pick)).unwrap_or_default().with_blocks(site).await?;
     Ok(html! {
-        h1 { (words::TITLE) }
-        p { @if window.lanes { (words::LEAD_LANES) } @else { (words::LEAD) } }
+        h1 { (texts::TITLE) }
+        p { @if window.lanes { (texts::LEAD_LANES) } @else { (texts::LEAD) } }
         (away(site))
         (scrub(window, round))
         div #dag data-first=(window.first) data-last=(window.last) data-oldest=(window.oldest) data-newest=(window.newest)
-            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-words=(parts::texts(&words::SCRIPT)) {
+            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-words=(parts::texts(&texts::SCRIPT)) {
             (paging(window))
             @if window.lanes { (lanes::draw(window, &picked)) } @else { (rounds::draw(window, &picked)) }
             section #facts {
-                h2 { (words::FACTS) }
+                h2 { (texts::FACTS) }
                 p #near .note aria-live="off" {}
                 div #fact aria-live="polite" {
                     @if pick.is_some() { (facts::of(window, &picked)) }
-                    @else { p .note { @if window.lanes { (words::FACTS_EMPTY_LANES) } @else { (words::FACTS_EMPTY) } } }
+                    @else { p .note { @if window.lanes { (texts::FACTS_EMPTY_LANES) } @else { (texts::FACTS_EMPTY) } } }
                 }
             }
             details #rounds {
-                summary { (words::TABLE) }
+                summary { (texts::TABLE) }
                 div #table { @if window.lanes { (table::lanes(window)) } @else { (table::rounds(window)) } }
             }
             @if !window.lanes { (facts::blocks(window)) }
@@ -159,27 +153,27 @@ fn scrub(window: &Window, round: Option<u64>) -> Markup {
     let value = round.unwrap_or(newest);
     html! {
         form #scrub .scrub action=(links::DAG) {
-            label for="round" { @if window.lanes { (words::SLOT) } @else { (words::ROUND) } }
+            label for="round" { @if window.lanes { (texts::SLOT) } @else { (texts::ROUND) } }
             input #round type="number" name="round" min=(oldest) max=(newest) value=(value) required;
-            button { (words::SHOW) }
+            button { (texts::SHOW) }
             span .note { (format::number(oldest)) " – " span #newest { (format::number(newest)) } }
-            label .hidden for="slider" { (words::SCRUB) }
+            label .hidden for="slider" { (texts::SCRUB) }
             input #slider type="range" min=(oldest) max=(newest) value=(value) hidden;
-            p #follows .note hidden { (words::FOLLOWS) }
+            p #follows .note hidden { (texts::FOLLOWS) }
         }
     }
 }
 
 fn paging(window: &Window) -> Markup {
     html! {
-        nav #paging .pages aria-label=(words::SCRUB) {
+        nav #paging .pages aria-label=(texts::SCRUB) {
             @if window.first > window.oldest {
-                a #earlier rel="prev" href=(links::dag_round(window.middle().saturating_sub(COLUMNS).max(window.oldest))) { (words::EARLIER) }
+                a #earlier rel="prev" href=(links::dag_round(window.middle().saturating_sub(COLUMNS).max(window.oldest))) { (texts::EARLIER) }
             }
             @if window.last < window.newest {
-                a #later rel="next" href=(links::dag_round((window.middle() + COLUMNS).min(window.newest))) { (words::LATER) }
+                a #later rel="next" href=(links::dag_round((window.middle() + COLUMNS).min(window.newest))) { (texts::LATER) }
             }
-            a #now href=(links::DAG) { (words::NEWEST) }
+            a #now href=(links::DAG) { (texts::NEWEST) }
         }
     }
 }
@@ -188,22 +182,22 @@ fn paging(window: &Window) -> Markup {
 fn away(site: &Site) -> Markup {
     let now = site.now();
     html! {
-        @if let Some(why) = &now.no_dag { p .note { (words::NONE) " " (why) } }
-        @if now.dag_dropped > 0 { p .note { (format::number(now.dag_dropped)) " " (words::DROPPED) } }
+        @if let Some(why) = &now.no_dag { p .note { (texts::NONE) " " (why) } }
+        @if now.dag_dropped > 0 { p .note { (format::number(now.dag_dropped)) " " (texts::DROPPED) } }
     }
 }
 
 /// Page for the case that no round is known.
 fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
     if let Some(round) = round {
-        return Err(Failure::NotFound(words::no_round_yet(&format::number(round))));
+        return Err(Failure::NotFound(texts::no_round_yet(&format::number(round))));
     }
     let why = site.now().no_dag;
     Ok(html! {
-        h1 { (words::TITLE) }
+        h1 { (texts::TITLE) }
         @match &why {
-            Some(why) => { p { (words::NONE) } p { q { (abi::text(why)) } } p .note { (words::NONE_HINT) } }
-            None => p { (words::EMPTY) },
+            Some(why) => { p { (texts::NONE) } p { q { (abi::text(why)) } } p .note { (texts::NONE_HINT) } }
+            None => p { (texts::EMPTY) },
         }
         (table::explanation(site.has_lanes()))
     })

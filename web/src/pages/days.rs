@@ -1,13 +1,7 @@
 //! Pages of days: their range, and values for days without a row.
 
 use super::Failure;
-use crate::{
-    format,
-    indexer::digest::DAY_MS,
-    links,
-    site::Site,
-    words::{list, statistics as words},
-};
+use crate::{format, links, pages::statistics::texts, site::Site, texts::list};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::{collections::BTreeMap, ops::RangeInclusive};
@@ -37,16 +31,11 @@ impl Until {
 
     /// The last day of the page.
     pub fn day(&self, site: &Site) -> Result<u64, Failure> {
-        let newest = today(site);
+        let newest = site.today();
         let Some(date) = &self.until else { return Ok(newest) };
-        let day = format::parse_day(date).ok_or_else(|| Failure::BadRequest(words::BAD_DATE.into()))?;
+        let day = format::parse_day(date).ok_or_else(|| Failure::BadRequest(texts::BAD_DATE.into()))?;
         Ok(day.min(newest))
     }
-}
-
-/// Day of the newest block. Days follow the chain's time, which is UTC.
-pub fn today(site: &Site) -> u64 {
-    site.now().indexed.map_or(0, |(_, time_ms)| time_ms / DAY_MS)
 }
 
 /// Days of a page that ends at `last`. `oldest` is the day of the oldest row found.
@@ -70,8 +59,8 @@ pub fn pages(list: &str, until: &Until, window: &RangeInclusive<u64>, oldest: Op
     let earlier = oldest.is_some_and(|oldest| oldest < *window.start());
     html! {
         nav .pages aria-label=(list::PAGES) {
-            @if !until.is_newest() { a href=(list) { (words::NEWEST) } }
-            @if earlier { a rel="next" href=(links::until(list, &format::day(window.start() - 1))) { (words::EARLIER) } }
+            @if !until.is_newest() { a href=(list) { (texts::NEWEST) } }
+            @if earlier { a rel="next" href=(links::until(list, &format::day(window.start() - 1))) { (texts::EARLIER) } }
         }
     }
 }

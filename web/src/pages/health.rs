@@ -4,8 +4,8 @@ use super::Failure;
 use crate::{
     database::{Read, sql},
     format, links,
+    pages::validators::texts::strip as texts,
     site::Site,
-    words::validators::strip as words,
 };
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
@@ -89,12 +89,12 @@ impl Health {
         let missed: Vec<_> = signed.iter().zip(&self.heights).filter(|(signed, _)| !**signed).collect();
         let missed: Vec<_> = missed.iter().map(|(_, height)| format::number(**height)).collect();
         let told = match missed.is_empty() {
-            true => format!("{} {} {}", self.count(index), words::OF, signed.len()),
-            false => format!("{} {} {}, {} {}", self.count(index), words::OF, signed.len(), words::MISSED, missed.join(", ")),
+            true => format!("{} {} {}", self.count(index), texts::OF, signed.len()),
+            false => format!("{} {} {}, {} {}", self.count(index), texts::OF, signed.len(), texts::MISSED, missed.join(", ")),
         };
         let width = LAST as usize * STEP;
         html! {
-            @if signed.is_empty() { span .note { (words::NONE_YET) } } @else {
+            @if signed.is_empty() { span .note { (texts::NONE_YET) } } @else {
                 svg .strip viewBox={ "0 0 " (width) " " (STEP) } role="img" {
                     title { (told) }
                     path .signed d=(runs(signed, true)) {}
@@ -118,7 +118,7 @@ impl Health {
                     li { (super::parts::validator(index)) " " (self.strip(index)) " " (tag(self.verdict(index))) }
                 }
             }
-            @if all > most { p { a href=(links::VALIDATORS) { (words::MORE) " (" (format::number(all as u64)) ")" } } }
+            @if all > most { p { a href=(links::VALIDATORS) { (texts::MORE) " (" (format::number(all as u64)) ")" } } }
         }
     }
 }
@@ -127,8 +127,8 @@ impl Health {
 pub fn tag(verdict: Verdict) -> Markup {
     match verdict {
         Verdict::Unknown => html! {},
-        Verdict::Signs => html! { span .tag.good { (words::SIGNS) } },
-        Verdict::Silent => html! { span .tag.bad { (words::SILENT) } },
+        Verdict::Signs => html! { span .tag.good { (texts::SIGNS) } },
+        Verdict::Silent => html! { span .tag.bad { (texts::SILENT) } },
     }
 }
 

@@ -1,13 +1,16 @@
 //! Home page: an overview of the network.
 
+pub(crate) mod texts;
+
 use super::{Failure, Page, blocks, chart, health::Health, layout, transactions};
 use crate::{
     database::{Place, Read, int, sql},
     format,
     indexer::now_ms,
     links,
+    pages::blocks::texts as block_texts,
+    pages::validators::texts as validators_texts,
     site::Site,
-    words::{block, home as words, validators},
 };
 use axum::extract::State;
 use maud::{Markup, html};
@@ -35,29 +38,29 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let rows = sql(text).bind(Place::END.0).bind(LISTED).fetch_all(site.database.readers()).await?;
     let body = html! {
-        h1 { (words::TITLE) }
-        @if newest.is_empty() { p .note { (words::EMPTY) } }
+        h1 { (texts::TITLE) }
+        @if newest.is_empty() { p .note { (texts::EMPTY) } }
         div #home data-live="home" {
             (numbers(&site, &newest, throughput.average).await?)
             (charts(&newest, &throughput.seconds))
             section #health {
-                h2 { a href=(links::VALIDATORS) { (words::HEALTH) } }
+                h2 { a href=(links::VALIDATORS) { (texts::HEALTH) } }
                 (Health::read(&site).await?.overview(VALIDATORS))
-                p .note { (validators::HEALTH_NOTE) }
+                p .note { (validators_texts::HEALTH_NOTE) }
             }
             div .columns {
                 section #blocks {
-                    h2 { a href=(links::BLOCKS) { (words::LATEST_BLOCKS) } }
+                    h2 { a href=(links::BLOCKS) { (texts::LATEST_BLOCKS) } }
                     (blocks::narrow_table(&site, listed)?)
                 }
                 section #transactions {
-                    h2 { a href=(links::TRANSACTIONS) { (words::LATEST_TRANSACTIONS) } }
+                    h2 { a href=(links::TRANSACTIONS) { (texts::LATEST_TRANSACTIONS) } }
                     (transactions::narrow_table(&site, &rows).await?)
                 }
             }
         }
     };
-    Ok(layout::page(&site, words::TITLE, body))
+    Ok(layout::page(&site, texts::TITLE, body))
 }
 
 async fn numbers(site: &Site, newest: &[AnyRow], throughput: Option<f64>) -> Result<Markup, Failure> {
@@ -66,12 +69,12 @@ async fn numbers(site: &Site, newest: &[AnyRow], throughput: Option<f64>) -> Res
                   accounts FROM days";
     let totals = sql(totals).fetch_one(site.database.readers()).await?;
     let tiles = [
-        (words::NEWEST, now.indexed.map_or("–".into(), |(number, _)| format::number(number)), String::new()),
-        (words::CERTIFIED, now.certified.map_or("–".into(), format::number), String::new()),
-        (words::THROUGHPUT, throughput.map_or("–".into(), |rate| format!("{rate:.1}")), words::THROUGHPUT_NOTE.to_owned()),
-        (words::LATENCY, latency(newest).map_or("–".into(), format::duration), words::LATENCY_NOTE.to_owned()),
-        (words::TOTAL, format::number(totals.number("transactions")?), String::new()),
-        (words::ACCOUNTS, format::number(totals.number("accounts")?), String::new()),
+        (texts::NEWEST, now.indexed.map_or("–".into(), |(number, _)| format::number(number)), String::new()),
+        (texts::CERTIFIED, now.certified.map_or("–".into(), format::number), String::new()),
+        (texts::THROUGHPUT, throughput.map_or("–".into(), |rate| format!("{rate:.1}")), texts::THROUGHPUT_NOTE.to_owned()),
+        (texts::LATENCY, latency(newest).map_or("–".into(), format::duration), texts::LATENCY_NOTE.to_owned()),
+        (texts::TOTAL, format::number(totals.number("transactions")?), String::new()),
+        (texts::ACCOUNTS, format::number(totals.number("accounts")?), String::new()),
     ];
     Ok(html! {
         ul .tiles { @for (name, value, note) in tiles { li title=(note) { span .name { (name) } strong { (value) } } } }
@@ -143,15 +146,15 @@ fn charts(newest: &[AnyRow], seconds: &[u64]) -> Markup {
     // A block without a certificate has no latency yet, so it is left out instead of drawn as 0.
     let certified = newest.iter().rev().filter_map(|row| Some((row.number("number").ok()?, certified_after(row)?)));
     let (certified, latencies): (Vec<u64>, Vec<u64>) = certified.unzip();
-    let rate = |at: usize| words::second_before(seconds.len() - 1 - at, &format::number(seconds[at]));
+    let rate = |at: usize| texts::second_before(seconds.len() - 1 - at, &format::number(seconds[at]));
     let latency = |at: usize| {
-        format!("{} {}: {} {}", block::TITLE, format::number(certified[at]), format::number(latencies[at]), words::MS)
+        format!("{} {}: {} {}", block_texts::TITLE, format::number(certified[at]), format::number(latencies[at]), texts::MS)
     };
     html! {
         @if !newest.is_empty() {
             div .columns {
-                (chart::measured(words::CHART_THROUGHPUT, words::PER_SECOND, seconds, rate))
-                (chart::measured(words::CHART_LATENCY, words::MS, &latencies, latency))
+                (chart::measured(texts::CHART_THROUGHPUT, texts::PER_SECOND, seconds, rate))
+                (chart::measured(texts::CHART_LATENCY, texts::MS, &latencies, latency))
             }
         }
     }

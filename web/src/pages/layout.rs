@@ -4,7 +4,7 @@ use crate::{
     format, links,
     site::Site,
     state::Snapshot,
-    words::{self, failure, foot, nav, unit},
+    texts::{self, failure, foot, nav, unit},
 };
 use maud::{DOCTYPE, Markup, html};
 
@@ -32,12 +32,12 @@ pub fn bare(title: &str, body: Markup) -> Markup {
 fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
-        html lang=(words::LANGUAGE) {
+        html lang=(texts::LANGUAGE) {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title) " · " (words::EXPLORER) }
+                title { (title) " · " (texts::EXPLORER) }
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href=(links::STYLE);
                 script src=(links::SCRIPT) defer {}
@@ -45,8 +45,8 @@ fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
             body data-currency=[standing.map(|standing| &standing.currency)] {
                 a .skip href="#content" { (nav::SKIP) }
                 header {
-                    a .brand href=(links::HOME) { (words::NAME) }
-                    nav aria-label=(words::EXPLORER) {
+                    a .brand href=(links::HOME) { (texts::NAME) }
+                    nav aria-label=(texts::EXPLORER) {
                         @for (link, name) in PAGES { a href=(link) { (name) } }
                     }
                     form .search role="search" action=(links::SEARCH) {

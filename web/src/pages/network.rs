@@ -1,6 +1,7 @@
 //! Page of the node that the explorer follows, its peers, its chain, and its execution statistics.
 
 mod peers;
+pub(crate) mod texts;
 
 use super::{Failure, Page, blocks, home, layout, parts};
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
     mesh::{Progress, Told},
     site::Site,
     state::Snapshot,
-    words::{nav, network as words},
+    texts::nav,
 };
 use alloy_primitives::U256;
 use axum::extract::State;
@@ -27,13 +28,13 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
     let body = html! {
         h1 { (nav::NETWORK) }
         div #network data-live="network" {
-            section { h2 { (words::NODE) } p .note { (words::NODE_NOTE) } (node(&site, &told)) }
-            section { h2 { (words::PEERS) } p .note { (words::PEERS_NOTE) } (peers::table(committee.as_ref(), round.rows.first())) }
-            section { h2 { (words::MATRIX) } (peers::matrix(committee.as_ref(), &round)) }
-            section { h2 { (words::CHAIN) } (chain(&site).await?) }
+            section { h2 { (texts::NODE) } p .note { (texts::NODE_NOTE) } (node(&site, &told)) }
+            section { h2 { (texts::PEERS) } p .note { (texts::PEERS_NOTE) } (peers::table(committee.as_ref(), round.rows.first())) }
+            section { h2 { (texts::MATRIX) } (peers::matrix(committee.as_ref(), &round)) }
+            section { h2 { (texts::CHAIN) } (chain(&site).await?) }
             section {
-                h2 { (words::EXECUTION) }
-                @match &told.statistics { Some(statistics) => (execution(statistics)), None => p .note { (words::SILENT) } }
+                h2 { (texts::EXECUTION) }
+                @match &told.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::SILENT) } }
             }
         }
     };
@@ -42,32 +43,32 @@ pub async fn show(State(site): State<Arc<Site>>) -> Page {
 
 fn node(site: &Site, told: &Told) -> Markup {
     let now = site.now();
-    let unknown = || html! { span .note { (words::SILENT) } };
+    let unknown = || html! { span .note { (texts::SILENT) } };
     let heads = now.heads.as_ref();
     let block = |number: Option<u64>| number.map_or_else(unknown, parts::block);
     parts::facts(&[
-        (words::VERSION, told.version.as_ref().map_or_else(unknown, |version| html! { code { (version) } })),
-        (words::PEERS, told.peers.map_or_else(unknown, |peers| html! { (format::number(peers)) })),
-        (words::SYNCING, told.syncing.map_or_else(unknown, syncing)),
-        (words::EXECUTED, block(heads.map(|heads| heads.executed.number))),
-        (words::CERTIFIED, block(heads.map(|heads| heads.certified.number))),
-        (words::INDEXED, block(now.indexed.map(|(number, _)| number))),
-        (words::TRACED, traced(&now).unwrap_or_else(unknown)),
+        (texts::VERSION, told.version.as_ref().map_or_else(unknown, |version| html! { code { (version) } })),
+        (texts::PEERS, told.peers.map_or_else(unknown, |peers| html! { (format::number(peers)) })),
+        (texts::SYNCING, told.syncing.map_or_else(unknown, syncing)),
+        (texts::EXECUTED, block(heads.map(|heads| heads.executed.number))),
+        (texts::CERTIFIED, block(heads.map(|heads| heads.certified.number))),
+        (texts::INDEXED, block(now.indexed.map(|(number, _)| number))),
+        (texts::TRACED, traced(&now).unwrap_or_else(unknown)),
     ])
 }
 
 /// Newest block whose inner calls are stored. Returns `None` until the node has responded.
 fn traced(now: &Snapshot) -> Option<Markup> {
-    let nobody_asks = || now.chain_id.map(|_| html! { span .note { (words::NOT_TRACED) } });
+    let nobody_asks = || now.chain_id.map(|_| html! { span .note { (texts::NOT_TRACED) } });
     now.traced.map(parts::block).or_else(nobody_asks)
 }
 
 fn syncing(progress: Option<Progress>) -> Markup {
     match progress {
-        None => html! { (words::IN_STEP) },
+        None => html! { (texts::IN_STEP) },
         Some(progress) => {
             let [current, highest] = [progress.current_block, progress.highest_block].map(|number| format::number(number.to()));
-            html! { (words::CATCHING_UP) " " (current) " / " (highest) }
+            html! { (texts::CATCHING_UP) " " (current) " / " (highest) }
         }
     }
 }
@@ -77,24 +78,24 @@ async fn chain(site: &Site) -> Result<Markup, Failure> {
     let latencies = home::latencies(&blocks::newest(site, u64::MAX, BLOCKS).await?);
     let mut facts = Vec::new();
     if let Some(chain_id) = now.chain_id {
-        facts.push((words::CHAIN_ID, html! { (chain_id) }));
+        facts.push((texts::CHAIN_ID, html! { (chain_id) }));
     }
     if let Some(genesis) = now.genesis {
-        facts.push((words::GENESIS, parts::block_hash(genesis)));
+        facts.push((texts::GENESIS, parts::block_hash(genesis)));
     }
-    facts.push((words::CURRENCY, html! { (now.currency) }));
+    facts.push((texts::CURRENCY, html! { (now.currency) }));
     if let Some(committee) = &now.committee {
         let (all, quorum) = (committee.validators.len() as u64, committee.quorum);
-        facts.push((words::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
-        facts.push((words::VALIDATORS, html! { a href=(links::VALIDATORS) { (format::number(all)) } }));
-        facts.push((words::QUORUM, html! { (words::quorum(&format::number(quorum), &format::number(all))) }));
-        facts.push((words::EPOCH, html! { (committee.epoch) }));
-        facts.push((words::COMMITTEE, parts::hash(committee.committee_hash)));
+        facts.push((texts::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
+        facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (format::number(all)) } }));
+        facts.push((texts::QUORUM, html! { (texts::quorum(&format::number(quorum), &format::number(all))) }));
+        facts.push((texts::EPOCH, html! { (committee.epoch) }));
+        facts.push((texts::COMMITTEE, parts::hash(committee.committee_hash)));
     }
-    facts.push((words::LATENCY, html! { (latency(&latencies)) }));
+    facts.push((texts::LATENCY, html! { (latency(&latencies)) }));
     Ok(html! {
         (parts::facts(&facts))
-        @if now.development { p .note { (words::DEVELOPMENT) } }
+        @if now.development { p .note { (texts::DEVELOPMENT) } }
     })
 }
 
@@ -102,8 +103,8 @@ async fn chain(site: &Site) -> Result<Markup, Failure> {
 fn latency(sorted: &[u64]) -> String {
     let at = |per_cent: usize| sorted.get(sorted.len() * per_cent / 100).copied();
     match (at(50), at(90)) {
-        (Some(half), Some(most)) => words::latency(&format::duration(half), &format::duration(most), sorted.len()),
-        _ => words::NO_LATENCY.into(),
+        (Some(half), Some(most)) => texts::latency(&format::duration(half), &format::duration(most), sorted.len()),
+        _ => texts::NO_LATENCY.into(),
     }
 }
 
@@ -116,13 +117,13 @@ fn execution(told: &Statistics) -> Markup {
     let waiting = number(told.pool_transactions);
     let early = share(told.early_without_result, told.early_runs);
     let sentences = [
-        words::transactions(&executed, &number(told.skipped), &number(told.refused), &waiting),
-        words::adopted(&adopted, &share(told.adopted, told.executed)),
-        words::runs(&number(told.runs), &number(told.runs_again), &share(told.runs_again, told.runs)),
-        words::early(&number(told.early_runs), &number(told.early_without_result), &early, &number(told.early_passed_over)),
+        texts::transactions(&executed, &number(told.skipped), &number(told.refused), &waiting),
+        texts::adopted(&adopted, &share(told.adopted, told.executed)),
+        texts::runs(&number(told.runs), &number(told.runs_again), &share(told.runs_again, told.runs)),
+        texts::early(&number(told.early_runs), &number(told.early_without_result), &early, &number(told.early_passed_over)),
     ];
     html! {
-        p { (words::SINCE_START) }
+        p { (texts::SINCE_START) }
         ul { @for sentence in sentences { li { (sentence) } } }
     }
 }
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn latency_is_told_in_two_numbers() {
-        assert_eq!(latency(&[]), words::NO_LATENCY);
+        assert_eq!(latency(&[]), texts::NO_LATENCY);
         let sorted: Vec<u64> = (1..=100).collect();
         assert_eq!(latency(&sorted), "51 ms for half of the last 100 certified blocks, at most 91 ms for nine of ten");
         assert_eq!(latency(&[7]), "7 ms for half of the last 1 certified blocks, at most 7 ms for nine of ten");
@@ -145,17 +146,17 @@ mod tests {
     fn progress_is_read_as_nodes_say_it() {
         let told = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
         let shown = syncing(serde_json::from_value(told).unwrap()).into_string();
-        assert_eq!(shown, format!("{} 16 / 256", words::CATCHING_UP));
+        assert_eq!(shown, format!("{} 16 / 256", texts::CATCHING_UP));
     }
 
     #[tokio::test]
     async fn how_far_inner_calls_are_is_told() {
         let filled = testing::filled().await;
         let page = async || show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
-        assert!(page().await.contains(words::NOT_TRACED));
+        assert!(page().await.contains(texts::NOT_TRACED));
         filled.site.standing.traced(Some(990));
         let page = page().await;
-        assert!(!page.contains(words::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
+        assert!(!page.contains(texts::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
         assert!(traced(&Snapshot::default()).is_none(), "nobody knows yet");
     }
 
@@ -163,6 +164,6 @@ mod tests {
     async fn a_node_that_is_away_leaves_a_page() {
         let filled = testing::filled().await;
         let page = show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
-        assert!(page.contains(words::SILENT) && page.contains(words::CHAIN), "{page}");
+        assert!(page.contains(texts::SILENT) && page.contains(texts::CHAIN), "{page}");
     }
 }

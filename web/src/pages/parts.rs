@@ -3,7 +3,7 @@
 use crate::{
     database::Place,
     format, links,
-    words::{list, network, status},
+    texts::{self, list, status},
 };
 use alloy_primitives::{Address, B256, U256};
 use maud::{Markup, html};
@@ -93,7 +93,7 @@ pub fn beginning(bytes: &[u8], length: u64) -> Markup {
 
 /// A validator by position in the committee.
 pub fn validator(index: u64) -> Markup {
-    html! { a href=(links::validator(index)) { (network::validator(index)) } }
+    html! { a href=(links::validator(index)) { (texts::validator(index)) } }
 }
 
 /// A time. The script adds how long ago it was.

@@ -1,11 +1,13 @@
 //! Daily statistics of the chain.
 
+pub(crate) mod texts;
+
 use super::{Failure, Page, chart, days, days::Until, layout, parts};
 use crate::{
     database::{Read, int, sql},
     format, links,
     site::Site,
-    words::{nav, statistics as words},
+    texts::nav,
 };
 use axum::extract::{Query, State};
 use maud::{Markup, html};
@@ -18,14 +20,14 @@ pub const DAYS: &str = "SELECT day, blocks, transactions, failed, skipped, gas_u
 
 /// Counters: column of the database, and label.
 const COUNTED: [(&str, &str); 8] = [
-    ("blocks", words::BLOCKS),
-    ("transactions", words::TRANSACTIONS),
-    ("failed", words::FAILED),
-    ("skipped", words::SKIPPED),
-    ("gas_used", words::GAS),
-    ("transfers", words::TRANSFERS),
-    ("contracts", words::CONTRACTS),
-    ("new_accounts", words::NEW_ACCOUNTS),
+    ("blocks", texts::BLOCKS),
+    ("transactions", texts::TRANSACTIONS),
+    ("failed", texts::FAILED),
+    ("skipped", texts::SKIPPED),
+    ("gas_used", texts::GAS),
+    ("transfers", texts::TRANSFERS),
+    ("contracts", texts::CONTRACTS),
+    ("new_accounts", texts::NEW_ACCOUNTS),
 ];
 
 type Counts = [u64; COUNTED.len()];
@@ -40,12 +42,12 @@ pub async fn show(State(site): State<Arc<Site>>, Query(until): Query<Until>) -> 
     let window = days::window(last, oldest);
     let body = html! {
         h1 { (nav::STATISTICS) }
-        p .note { (words::NOTE) }
+        p .note { (texts::NOTE) }
         div #statistics data-live=[until.is_newest().then_some("statistics")] {
             (days::pages(links::STATISTICS, &until, &window, oldest))
             div .columns { @for (at, (_, caption)) in COUNTED.iter().enumerate() { (drawn(caption, at, &found, &window)) } }
             section {
-                h2 { (words::TABLE) }
+                h2 { (texts::TABLE) }
                 (table(&found, &window))
             }
         }
@@ -69,14 +71,14 @@ fn drawn(caption: &str, at: usize, found: &BTreeMap<u64, Counts>, window: &Range
 
 /// Days without a block have no row.
 fn table(found: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
-    let mut columns = vec![words::DAY];
+    let mut columns = vec![texts::DAY];
     columns.extend(COUNTED.iter().map(|(_, name)| *name));
     let row = |(day, counts): (&u64, &Counts)| {
         let mut cells = vec![html! { (format::day(*day)) }];
         cells.extend(counts.iter().map(|count| html! { (format::number(*count)) }));
         cells
     };
-    parts::table(words::TABLE, &columns, found.range(window.clone()).rev().map(row).collect())
+    parts::table(texts::TABLE, &columns, found.range(window.clone()).rev().map(row).collect())
 }
 
 #[cfg(test)]

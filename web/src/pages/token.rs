@@ -13,8 +13,8 @@ use super::{
 use crate::{
     database::{Read, amount, int, sql},
     format, links,
+    pages::tokens::texts,
     site::Site,
-    words::tokens as words,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -55,14 +55,14 @@ pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Qu
     let mut rows = query.fetch_all(site.database.readers()).await?;
     let last = transactions::last(&mut rows)?;
     let cells = rows.iter().map(|row| transfer(&token, row)).collect::<Result<_, _>>()?;
-    let mut columns = vec![words::TRANSACTION, words::WHEN, words::FROM, words::TO, words::AMOUNT];
-    columns.extend(token.has_ids().then_some(words::ID));
+    let mut columns = vec![texts::TRANSACTION, texts::WHEN, texts::FROM, texts::TO, texts::AMOUNT];
+    columns.extend(token.has_ids().then_some(texts::ID));
     let here = links::token(token.address);
     let part = html! {
-        (parts::table(words::TRANSFERS, &columns, cells))
+        (parts::table(texts::TRANSFERS, &columns, cells))
         (parts::older(&here, last, from.before.is_none()))
     };
-    Ok(page(&site, &token, words::TRANSFERS, part, from.before.is_none()))
+    Ok(page(&site, &token, texts::TRANSFERS, part, from.before.is_none()))
 }
 
 fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
@@ -73,8 +73,8 @@ fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
     let mut cells = vec![
         parts::transaction(row.hash("hash")?),
         parts::time(row.number("time_ms")?),
-        side(row.address("sender")?, words::MINTED),
-        side(row.address("recipient")?, words::BURNT),
+        side(row.address("sender")?, texts::MINTED),
+        side(row.address("recipient")?, texts::BURNT),
         parts::tokens(row.amount("amount")?, token.decimals),
     ];
     if token.has_ids() {
@@ -94,10 +94,10 @@ pub async fn part(
     let token = find(&site, &address).await?;
     let is_newest = from.is_first() && until.is_newest();
     let (name, body) = match part.as_str() {
-        PART_HOLDERS => (words::HOLDERS, holders(&site, &token, &from).await?),
-        PART_IDS if token.has_ids() => (words::IDS, ids(&site, &token, &from).await?),
-        PART_DAYS => (words::DAYS, over_time(&site, &token, &until).await?),
-        _ => return Err(Failure::NotFound(words::no_part(&part))),
+        PART_HOLDERS => (texts::HOLDERS, holders(&site, &token, &from).await?),
+        PART_IDS if token.has_ids() => (texts::IDS, ids(&site, &token, &from).await?),
+        PART_DAYS => (texts::DAYS, over_time(&site, &token, &until).await?),
+        _ => return Err(Failure::NotFound(texts::no_part(&part))),
     };
     Ok(page(&site, &token, name, body, is_newest))
 }
@@ -105,30 +105,30 @@ pub async fn part(
 async fn find(site: &Site, address: &str) -> Result<Token, Failure> {
     let address = account::parse(address)?;
     let row = sql(TOKEN).bind(address.to_vec()).fetch_optional(site.database.readers()).await?;
-    Token::read(&row.ok_or_else(|| Failure::NotFound(words::no_token(address)))?)
+    Token::read(&row.ok_or_else(|| Failure::NotFound(texts::no_token(address)))?)
 }
 
 /// A complete page. Its facts are current, so all of it is live if it shows the first page of its list.
 fn page(site: &Site, token: &Token, part: &str, body: Markup, is_newest: bool) -> super::Html {
     let here = token.address;
-    let mut tabs = vec![(links::token(here), words::TRANSFERS), (links::token_part(here, PART_HOLDERS), words::HOLDERS)];
-    tabs.extend(token.has_ids().then(|| (links::token_part(here, PART_IDS), words::IDS)));
-    tabs.push((links::token_part(here, PART_DAYS), words::DAYS));
-    let title = format!("{} {here}", words::TOKEN);
+    let mut tabs = vec![(links::token(here), texts::TRANSFERS), (links::token_part(here, PART_HOLDERS), texts::HOLDERS)];
+    tabs.extend(token.has_ids().then(|| (links::token_part(here, PART_IDS), texts::IDS)));
+    tabs.push((links::token_part(here, PART_DAYS), texts::DAYS));
+    let title = format!("{} {here}", texts::TOKEN);
     let body = html! {
-        h1 { (words::TOKEN) " " (tokens::name(token)) }
-        @if !token.consistent { p .warning role="note" { strong { (words::INCONSISTENT) "." } " " (words::INCONSISTENT_NOTE) } }
+        h1 { (texts::TOKEN) " " (tokens::name(token)) }
+        @if !token.consistent { p .warning role="note" { strong { (texts::INCONSISTENT) "." } " " (texts::INCONSISTENT_NOTE) } }
         section #facts data-live=[is_newest.then_some("facts")] {
             (parts::facts(&[
-                (words::ADDRESS, parts::account_in_full(here)),
-                (words::STANDARD, html! { (tokens::standard(token.standard)) }),
-                (words::SUPPLY, token.amount(token.supply)),
-                (words::HOLDERS, html! { (format::number(token.holders)) }),
-                (words::TRANSFERS, html! { (format::number(token.transfers)) }),
-                (words::DECIMALS, html! { (token.decimals) }),
-                (words::FIRST_SEEN, parts::block(token.first_block)),
+                (texts::ADDRESS, parts::account_in_full(here)),
+                (texts::STANDARD, html! { (tokens::standard(token.standard)) }),
+                (texts::SUPPLY, token.amount(token.supply)),
+                (texts::HOLDERS, html! { (format::number(token.holders)) }),
+                (texts::TRANSFERS, html! { (format::number(token.transfers)) }),
+                (texts::DECIMALS, html! { (token.decimals) }),
+                (texts::FIRST_SEEN, parts::block(token.first_block)),
             ]))
-            p .note { (words::NAME_NOTE) }
+            p .note { (texts::NAME_NOTE) }
         }
         (parts::tabs(&tabs, part))
         section #part data-live=[is_newest.then_some("part")] { h2 { (part) } (body) }
@@ -143,7 +143,7 @@ fn of_id(token: Address, id: U256) -> Markup {
 
 async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure> {
     let ([least], holder) = from.row()?;
-    let bad_id = || Failure::BadRequest(words::BAD_ID.into());
+    let bad_id = || Failure::BadRequest(texts::BAD_ID.into());
     let id = from.id.as_ref().map(|id| cursor::decimal(id).ok_or_else(bad_id)).transpose()?;
     let query = sql(HOLDERS).bind(token.address.to_vec()).bind(id.map(amount).unwrap_or_default());
     let query = query.bind(amount(least)).bind(holder.to_vec()).bind(ROWS + 1);
@@ -157,13 +157,13 @@ async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Fai
         cells.extend(id.is_none().then(|| html! { (share(*amount, token)) }));
         cells
     };
-    let mut columns = vec![words::HOLDER, words::AMOUNT];
-    columns.extend(id.is_none().then_some(words::SHARE));
+    let mut columns = vec![texts::HOLDER, texts::AMOUNT];
+    columns.extend(id.is_none().then_some(texts::SHARE));
     let list = id.map_or_else(|| links::token_part(token.address, PART_HOLDERS), |id| links::token_id(token.address, id));
     Ok(html! {
-        @if let Some(id) = id { p { (words::OF_ID) " #" (id) } }
-        @else if token.has_ids() { p .note { (words::TOTALS_NOTE) } }
-        (parts::table(words::HOLDERS, &columns, found.iter().map(cells).collect()))
+        @if let Some(id) = id { p { (texts::OF_ID) " #" (id) } }
+        @else if token.has_ids() { p .note { (texts::TOTALS_NOTE) } }
+        (parts::table(texts::HOLDERS, &columns, found.iter().map(cells).collect()))
         (parts::further(&list, last, from.is_first()))
     })
 }
@@ -184,9 +184,9 @@ async fn ids(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure
     let cells = |(id, holder, amount): &(U256, Address, U256)| {
         vec![of_id(token.address, *id), parts::account(*holder), parts::tokens(*amount, token.decimals)]
     };
-    let columns = [words::ID, words::HOLDER, words::AMOUNT];
+    let columns = [texts::ID, texts::HOLDER, texts::AMOUNT];
     Ok(html! {
-        (parts::table(words::IDS, &columns, found.iter().map(cells).collect()))
+        (parts::table(texts::IDS, &columns, found.iter().map(cells).collect()))
         (parts::further(&links::token_part(token.address, PART_IDS), last, from.is_first()))
     })
 }
@@ -208,16 +208,16 @@ async fn over_time(site: &Site, token: &Token, until: &Until) -> Result<Markup, 
     let row = |(day, (transfers, supply)): (&u64, &(u64, U256))| {
         vec![html! { (format::day(*day)) }, html! { (format::number(*transfers)) }, parts::tokens(*supply, token.decimals)]
     };
-    let columns = [words::DAY, words::TRANSFERS, words::SUPPLY_AT_END];
+    let columns = [texts::DAY, texts::TRANSFERS, texts::SUPPLY_AT_END];
     let list = links::token_part(token.address, PART_DAYS);
     Ok(html! {
         (days::pages(&list, until, &window, oldest))
         div .columns {
-            (chart::amounts(words::SUPPLY, &supplies, token.decimals, supply))
-            (chart::bars(words::TRANSFERS, &transfers, moved))
+            (chart::amounts(texts::SUPPLY, &supplies, token.decimals, supply))
+            (chart::bars(texts::TRANSFERS, &transfers, moved))
         }
-        h3 { (words::DAYS_MOVED) }
-        (parts::table(words::DAYS_MOVED, &columns, found.range(window.clone()).rev().map(row).collect()))
+        h3 { (texts::DAYS_MOVED) }
+        (parts::table(texts::DAYS_MOVED, &columns, found.range(window.clone()).rev().map(row).collect()))
     })
 }
 

@@ -1,5 +1,7 @@
 //! List of tokens, and parts that all pages of tokens share.
 
+pub(crate) mod texts;
+
 use super::{
     Failure, Page, ROWS,
     cursor::{self, Below},
@@ -9,7 +11,7 @@ use crate::{
     database::{Read, int, sql},
     format, links,
     site::Site,
-    words::{nav, tokens as words},
+    texts::nav,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Query, State};
@@ -77,23 +79,23 @@ impl Token {
 /// Name of a token standard.
 pub fn standard(standard: u64) -> &'static str {
     match standard {
-        721 => words::ERC721,
-        1155 => words::ERC1155,
-        _ => words::ERC20,
+        721 => texts::ERC721,
+        1155 => texts::ERC1155,
+        _ => texts::ERC20,
     }
 }
 
 /// Name and symbol of a token. The `bdi` element isolates them: text of a third party cannot reorder the line around it.
 pub fn name(token: &Token) -> Markup {
     html! {
-        @if token.name.is_empty() { (words::NAMELESS) } @else { bdi .stranger { (token.name) } }
+        @if token.name.is_empty() { (texts::NAMELESS) } @else { bdi .stranger { (token.name) } }
         @if !token.symbol.is_empty() { " " (parts::symbol(&token.symbol)) }
     }
 }
 
 /// Tag for a token whose numbers are not reliable.
 pub fn doubt(consistent: bool) -> Markup {
-    html! { @if !consistent { " " span .tag.bad title=(words::INCONSISTENT_NOTE) { (words::INCONSISTENT) } } }
+    html! { @if !consistent { " " span .tag.bad title=(texts::INCONSISTENT_NOTE) { (texts::INCONSISTENT) } } }
 }
 
 /// `/tokens`
@@ -104,10 +106,10 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Below>) -> P
     let rows = query.fetch_all(site.database.readers()).await?;
     let mut tokens: Vec<Token> = rows.iter().map(Token::read).collect::<Result<_, _>>()?;
     let last = cursor::cut(&mut tokens, ROWS).map(|token| cursor::below([U256::from(token.holders)], token.address));
-    let columns = [words::TOKEN, words::ADDRESS, words::STANDARD, words::HOLDERS, words::TRANSFERS, words::SUPPLY];
+    let columns = [texts::TOKEN, texts::ADDRESS, texts::STANDARD, texts::HOLDERS, texts::TRANSFERS, texts::SUPPLY];
     let body = html! {
         h1 { (nav::TOKENS) }
-        p .note { (words::LIST_NOTE) }
+        p .note { (texts::LIST_NOTE) }
         div #tokens data-live=[from.is_first().then_some("tokens")] {
             (parts::table(nav::TOKENS, &columns, tokens.iter().map(cells).collect()))
             (parts::further(links::TOKENS, last, from.is_first()))
@@ -173,7 +175,7 @@ mod tests {
             "{page}"
         );
         assert!(!page.contains("<img") && !page.contains("<script>"), "{page}");
-        assert!(page.contains(words::INCONSISTENT), "{page}");
+        assert!(page.contains(texts::INCONSISTENT), "{page}");
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Pages of transactions: the list, and a single transaction with its effects.
 
 mod calls;
+pub(crate) mod texts;
 
 use super::{
     Failure, Page, ROWS,
@@ -9,12 +10,14 @@ use super::{
 };
 use crate::{
     abi::{self, Known},
-    database::{DatabaseError, Place, Read, sql},
+    database::{Place, Read, sql},
     format,
     indexer::{certificates, executions},
     links,
+    pages::changes::texts::TITLE as CHANGES,
     site::Site,
-    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words, unit},
+    texts::{list, nav, status, unit},
+    views::transactions::{skip, unknown},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::extract::{Path, Query, State};
@@ -60,65 +63,103 @@ pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRo
     Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(site.database.readers()).await?)
 }
 
+/// A column of a table of transactions.
+#[derive(Clone, Copy)]
+enum Column {
+    Hash,
+    Method,
+    Block,
+    From,
+    To,
+    Value,
+    Age,
+    Author,
+    Execution,
+}
+
+/// Data of a table that is not in its rows.
+struct Context<'a> {
+    known: Known,
+    currency: String,
+    execution: Option<&'a Execution>,
+}
+
+impl Column {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Hash => texts::HASH,
+            Self::Method => texts::METHOD,
+            Self::Block => texts::BLOCK,
+            Self::From => texts::FROM,
+            Self::To => texts::TO,
+            Self::Value => texts::VALUE,
+            Self::Age => texts::AGE,
+            Self::Author => texts::AUTHOR,
+            Self::Execution => texts::EXECUTION,
+        }
+    }
+
+    fn cell(self, row: &AnyRow, context: &Context<'_>) -> Result<Markup, Failure> {
+        Ok(match self {
+            Self::Hash => {
+                html! { (parts::transaction(row.hash("hash")?)) @if row.int("succeeded")? == 0 { " " (parts::result(false)) } }
+            }
+            Self::Method => html! { span .method { (method(row, &context.known)) } },
+            Self::Block => parts::block(row.place("place")?.block()),
+            Self::From => parts::account(row.address("sender")?),
+            Self::To => recipient(row)?,
+            Self::Value => parts::coins(row.amount("value")?, &context.currency),
+            Self::Age => parts::time(row.number("time_ms")?),
+            Self::Author => row.maybe_number("author")?.map_or(html! { "–" }, parts::validator),
+            Self::Execution => {
+                let position = row.place("place")?.position();
+                let run = context.execution.and_then(|execution| of_transaction(execution, position));
+                html! { (run.unwrap_or_else(|| "–".into())) }
+            }
+        })
+    }
+}
+
 /// A table of transactions.
 pub async fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    let columns = [words::HASH, words::METHOD, words::BLOCK, words::FROM, words::TO, words::VALUE, words::AGE];
-    table_of(site, rows, &columns, None).await
+    use Column::*;
+    table_of(site, rows, &[Hash, Method, Block, From, To, Value, Age], None).await
 }
 
 /// Table of a block's transactions, with the author of each one's batch and its execution.
 pub async fn table_of_block(site: &Site, rows: &[AnyRow], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let columns = [words::HASH, words::METHOD, words::FROM, words::TO, words::VALUE, words::AUTHOR, words::EXECUTION];
-    let columns = if execution.is_some() { &columns[..] } else { &columns[..6] };
-    table_of(site, rows, columns, execution).await
+    let mut columns = vec![Column::Hash, Column::Method, Column::From, Column::To, Column::Value, Column::Author];
+    columns.extend(execution.map(|_| Column::Execution));
+    table_of(site, rows, &columns, execution).await
 }
 
 /// Table with fewer columns, for half a page.
 pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[words::HASH, words::METHOD, words::FROM, words::AGE], None).await
+    table_of(site, rows, &[Column::Hash, Column::Method, Column::From, Column::Age], None).await
 }
 
-async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str], execution: Option<&Execution>) -> Result<Markup, Failure> {
+async fn table_of(site: &Site, rows: &[AnyRow], columns: &[Column], execution: Option<&Execution>) -> Result<Markup, Failure> {
     let known = Known::methods_of(&site.database, rows).await?;
-    let currency = site.now().currency;
-    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let cell = |column: &&str| -> Result<Markup, Failure> {
-            Ok(match *column {
-                words::HASH => {
-                    html! { (parts::transaction(row.hash("hash")?)) @if row.int("succeeded")? == 0 { " " (parts::result(false)) } }
-                }
-                words::METHOD => html! { span .method { (method(row, &known)) } },
-                words::BLOCK => parts::block(row.place("place")?.block()),
-                words::FROM => parts::account(row.address("sender")?),
-                words::TO => recipient(row)?,
-                words::VALUE => parts::coins(row.amount("value")?, &currency),
-                words::AUTHOR => row.maybe_number("author")?.map_or(html! { "–" }, parts::validator),
-                words::EXECUTION => {
-                    let position = row.place("place")?.position();
-                    html! { (execution.and_then(|told| of_transaction(told, position)).unwrap_or_else(|| "–".into())) }
-                }
-                _ => parts::time(row.number("time_ms")?),
-            })
-        };
-        columns.iter().map(cell).collect()
-    };
-    Ok(parts::table(nav::TRANSACTIONS, columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+    let context = Context { known, currency: site.now().currency, execution };
+    let cells = |row: &AnyRow| columns.iter().map(|column| column.cell(row, &context)).collect::<Result<Vec<_>, _>>();
+    let labels: Vec<_> = columns.iter().map(|column| column.label()).collect();
+    Ok(parts::table(nav::TRANSACTIONS, &labels, rows.iter().map(cells).collect::<Result<_, _>>()?))
 }
 
 fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
     Ok(match (row.maybe_address("recipient")?, row.maybe_address("created")?) {
         (Some(to), _) => parts::account(to),
-        (None, Some(created)) => html! { (words::CREATION) " " (parts::account(created)) },
-        (None, None) => html! { (words::CREATION) },
+        (None, Some(created)) => html! { (texts::CREATION) " " (parts::account(created)) },
+        (None, None) => html! { (texts::CREATION) },
     })
 }
 
 /// Name of the called method, or the kind of the transaction.
 fn method(row: &AnyRow, known: &Known) -> String {
     match (row.maybe_address("recipient"), row.selector("selector")) {
-        (Ok(None), _) => words::CREATION.into(),
+        (Ok(None), _) => texts::CREATION.into(),
         (_, Ok(Some(selector))) => known.method_or_selector(selector),
-        _ => words::TRANSFER.into(),
+        _ => texts::TRANSFER.into(),
     }
 }
 
@@ -132,10 +173,10 @@ pub struct Part {
 /// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for each of them, so they are separate requests.
 pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
     let Ok(hash) = hash.parse::<B256>() else {
-        return Err(Failure::BadRequest(words::BAD_HASH.into()));
+        return Err(Failure::BadRequest(texts::BAD_HASH.into()));
     };
     let row = sql("SELECT * FROM transactions WHERE hash = $1").bind(hash.to_vec());
-    let title = format!("{} {hash:.10}…", words::TITLE);
+    let title = format!("{} {hash:.10}…", texts::TITLE);
     let row = row.fetch_optional(site.database.readers()).await?;
     let body = if row.is_some() && part.changes.is_some() {
         changed(&site, hash).await
@@ -155,7 +196,7 @@ pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query
             (None, None) => live(skipped(&site, hash, has_answered).await?, false),
         }
     };
-    Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
+    Ok(layout::page(&site, &title, html! { h1 { (texts::TITLE) } (body) }))
 }
 
 fn is_gone(status: &TransactionStatus) -> bool {
@@ -170,35 +211,20 @@ fn live(body: Markup, still: bool) -> Markup {
 /// Page of a transaction that the node knows and the database does not contain.
 fn waiting(hash: B256, report: &TransactionReport) -> Markup {
     let (word, note) = match &report.status {
-        TransactionStatus::Pending => (status::PENDING, html! { (words::IS_PENDING) }),
-        TransactionStatus::Ordered => (status::ORDERED, html! { (words::IS_ORDERED) }),
+        TransactionStatus::Pending => (status::PENDING, html! { (texts::IS_PENDING) }),
+        TransactionStatus::Ordered => (status::ORDERED, html! { (texts::IS_ORDERED) }),
         TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } => {
-            (status::EXECUTED, html! { (words::IS_EXECUTED) })
+            (status::EXECUTED, html! { (texts::IS_EXECUTED) })
         }
         TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (abi::text(reason)) }),
-        TransactionStatus::Replaced { by } => (status::REPLACED, html! { (words::REPLACED_BY) " " (parts::transaction(*by)) }),
+        TransactionStatus::Replaced { by } => (status::REPLACED, html! { (texts::REPLACED_BY) " " (parts::transaction(*by)) }),
     };
     html! {
         (parts::facts(&[
-            (words::HASH, parts::hash(hash)),
-            (words::STATUS, html! { (parts::status(word)) " " (note) }),
+            (texts::HASH, parts::hash(hash)),
+            (texts::STATUS, html! { (parts::status(word)) " " (note) }),
         ]))
         (timeline(Some(report), Times::default()))
-    }
-}
-
-/// Returns the newest block that ordered the transaction without executing it, with the reason.
-pub async fn skip(site: &Site, hash: B256) -> Result<Option<AnyRow>, DatabaseError> {
-    let text = "SELECT block, reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
-    Ok(sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?)
-}
-
-/// Error for a transaction that the database does not contain. If the node did not respond, it may still know the transaction.
-pub fn unknown(site: &Site, hash: B256, has_answered: bool) -> Failure {
-    let newest = format::number(site.now().indexed.map_or(0, |(number, _)| number));
-    match has_answered {
-        true => Failure::NotFound(words::missing(hash, &newest)),
-        false => Failure::Away(words::not_asked(hash, &newest)),
     }
 }
 
@@ -206,18 +232,18 @@ pub fn unknown(site: &Site, hash: B256, has_answered: bool) -> Failure {
 async fn skipped(site: &Site, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
     let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, has_answered))?;
     Ok(parts::facts(&[
-        (words::HASH, parts::hash(hash)),
+        (texts::HASH, parts::hash(hash)),
         (
-            words::STATUS,
-            html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (abi::text(&row.text("reason")?)) },
+            texts::STATUS,
+            html! { (parts::status(status::DROPPED)) " " (texts::NOT_EXECUTED) " " (abi::text(&row.text("reason")?)) },
         ),
-        (words::BLOCK, parts::block(row.number("block")?)),
+        (texts::BLOCK, parts::block(row.number("block")?)),
     ]))
 }
 
 /// Links to the parts of the page.
 fn tabs(hash: B256, here: &str) -> Markup {
-    parts::tabs(&[(links::transaction(hash), words::OVERVIEW), (links::changes(hash), CHANGES)], here)
+    parts::tabs(&[(links::transaction(hash), texts::OVERVIEW), (links::changes(hash), CHANGES)], here)
 }
 
 /// State changes of an executed transaction.
@@ -225,12 +251,12 @@ async fn changed(site: &Site, hash: B256) -> Markup {
     let changed = changes::of(&site.node, hash).await;
     html! {
         (tabs(hash, CHANGES))
-        section { (parts::facts(&[(words::HASH, parts::hash(hash))])) }
+        section { (parts::facts(&[(texts::HASH, parts::hash(hash))])) }
         section #changes {
             h2 { (CHANGES) }
             @match &changed {
                 Some(changed) => (changes::table(changed, &site.now().currency)),
-                None => p .note { (crate::words::changes::UNKNOWN) },
+                None => p .note { (changes::texts::UNKNOWN) },
             }
         }
     }
@@ -274,33 +300,33 @@ async fn executed(
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);
     Ok(html! {
-        (tabs(hash, words::OVERVIEW))
+        (tabs(hash, texts::OVERVIEW))
         section {
             (parts::facts(&[
-                (words::HASH, parts::hash(hash)),
-                (words::STATUS, html! { (parts::status(word)) }),
-                (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
-                (words::BLOCK, html! { (parts::block(place.block())) ", " (words::POSITION) " " (place.position()) }),
-                (words::AGE, parts::time(row.number("time_ms")?)),
-                (words::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
-                (words::FROM, parts::account_in_full(row.address("sender")?)),
-                (words::TO, to.map_or(html! { (words::CREATION) }, parts::account_in_full)),
-                (words::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
-                (words::VALUE, parts::coins(row.amount("value")?, &currency)),
-                (words::FEE, parts::coins(fee, &currency)),
-                (words::GAS, html! {
+                (texts::HASH, parts::hash(hash)),
+                (texts::STATUS, html! { (parts::status(word)) }),
+                (texts::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
+                (texts::BLOCK, html! { (parts::block(place.block())) ", " (texts::POSITION) " " (place.position()) }),
+                (texts::AGE, parts::time(row.number("time_ms")?)),
+                (texts::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
+                (texts::FROM, parts::account_in_full(row.address("sender")?)),
+                (texts::TO, to.map_or(html! { (texts::CREATION) }, parts::account_in_full)),
+                (texts::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
+                (texts::VALUE, parts::coins(row.amount("value")?, &currency)),
+                (texts::FEE, parts::coins(fee, &currency)),
+                (texts::GAS, html! {
                     (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
                     (format::percent(gas_used, row.number("gas_limit")?))
                 }),
-                (words::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
-                (words::NONCE, html! { (row.number("nonce")?) }),
-                (words::KIND, html! { (row.number("kind")?) }),
+                (texts::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
+                (texts::NONCE, html! { (row.number("nonce")?) }),
+                (texts::KIND, html! { (row.number("kind")?) }),
             ]))
         }
         (timeline(report, times))
         @if !input.is_empty() {
             section {
-                h2 { (words::INPUT) }
+                h2 { (texts::INPUT) }
                 @if let Some(call) = to.and_then(|to| known.call(to, &input)) { (decoded(&call)) }
                 (folded(&input))
             }
@@ -308,12 +334,12 @@ async fn executed(
         (moved(site, place).await?)
         @if !logs.is_empty() {
             section #logs {
-                h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" }
+                h2 { (texts::LOGS) " (" (format::number(row.number("logs")?)) ")" }
                 @for log in &logs { (show_log(log, &known)?) }
-                @if row.number("logs")? > logs.len() as u64 { p .note { (words::FIRST_ONES) } }
+                @if row.number("logs")? > logs.len() as u64 { p .note { (texts::FIRST_ONES) } }
             }
         }
-        @if runs_code { section #calls { h2 { (words::CALLS) } (calls.tree(&known)) } }
+        @if runs_code { section #calls { h2 { (texts::CALLS) } (calls.tree(&known)) } }
     })
 }
 
@@ -322,7 +348,7 @@ fn raw(signed: Option<Bytes>) -> Markup {
     html! {
         @if let Some(signed) = signed {
             section #raw {
-                h2 { (words::SIGNED) }
+                h2 { (texts::SIGNED) }
                 (folded(&signed))
             }
         }
@@ -331,7 +357,7 @@ fn raw(signed: Option<Bytes>) -> Markup {
 
 /// Bytes that the reader can unfold.
 fn folded(bytes: &[u8]) -> Markup {
-    html! { details { summary { (words::RAW) ", " (format::bytes(bytes.len() as u64)) } (parts::bytes(bytes)) } }
+    html! { details { summary { (texts::RAW) ", " (format::bytes(bytes.len() as u64)) } (parts::bytes(bytes)) } }
 }
 
 /// Stored times of a transaction in Unix milliseconds. The last two are the explorer's observations.
@@ -350,7 +376,7 @@ fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
     let ordered = ordered.or_else(|| report.and_then(|report| report.times.ordered_ms));
     let left = report.and_then(|report| report.times.left_ms);
     let steps = [
-        (words::RECEIVED, received),
+        (texts::RECEIVED, received),
         (status::ORDERED, ordered),
         (status::EXECUTED, executed),
         (status::CERTIFIED, certified),
@@ -360,7 +386,7 @@ fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
     html! {
         @if !steps.is_empty() {
             section {
-                h2 { (words::TIMELINE) }
+                h2 { (texts::TIMELINE) }
                 ol .timeline {
                     @for (at, (word, ms)) in steps.iter().enumerate() {
                         li {
@@ -371,8 +397,8 @@ fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
                         }
                     }
                 }
-                @if received.is_some() { p .note { (words::RECEIVED_THERE) } }
-                @if executed.or(certified).is_some() { p .note { (words::SEEN_HERE) } }
+                @if received.is_some() { p .note { (texts::RECEIVED_THERE) } }
+                @if executed.or(certified).is_some() { p .note { (texts::SEEN_HERE) } }
             }
         }
     }
@@ -442,9 +468,9 @@ async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
     Ok(html! {
         @if !rows.is_empty() {
             section #transfers {
-                h2 { (words::TRANSFERS) }
-                (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows))
-                @if has_more { p .note { (words::FIRST_ONES) } }
+                h2 { (texts::TRANSFERS) }
+                (parts::table(texts::TRANSFERS, &[texts::FROM, texts::TO, texts::VALUE], rows))
+                @if has_more { p .note { (texts::FIRST_ONES) } }
             }
         }
     })

@@ -4,7 +4,7 @@ use super::{Answer, Parameters, Refusal};
 use crate::{
     database::{Read, sql},
     site::Site,
-    words,
+    texts,
 };
 use alloy_primitives::{Address, B256};
 use serde_json::json;
@@ -75,7 +75,7 @@ pub async fn verify(_: &Site, parameters: &Parameters) -> Answer {
     Err(Refusal::no(format!(
         "This explorer does not verify source code. To compare a source with the code, run `{}` in the directory of the contract. getabi \
          needs no verification: it returns the ABI in the section corniche.abi of the module",
-        words::contract::verify(address)
+        texts::verify_command(address)
     )))
 }
 

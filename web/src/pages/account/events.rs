@@ -8,8 +8,10 @@ use crate::{
     abi::{self, Known},
     database::{Place, Read, sql},
     links,
+    pages::account::texts::contract as texts,
+    pages::transactions::texts as transaction_texts,
     site::Site,
-    words::{contract as words, list, transaction},
+    texts::list,
 };
 use alloy_primitives::{Address, B256};
 use axum::extract::{Path, Query, State};
@@ -49,11 +51,11 @@ pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Qu
     let logs = rows.iter().map(Logged::read).collect::<Result<Vec<_>, _>>()?;
     let list = List { logs: &logs, last, is_first: wanted.before.is_none(), may_be_live: subject.may_be_live() };
     let body = markup(subject.address, contract, event, &list);
-    Ok(subject.page(&site, words::EVENTS, body))
+    Ok(subject.page(&site, texts::EVENTS, body))
 }
 
 fn topic(text: &str) -> Result<B256, Failure> {
-    text.parse().map_err(|_| Failure::BadRequest(words::BAD_EVENT.into()))
+    text.parse().map_err(|_| Failure::BadRequest(texts::BAD_EVENT.into()))
 }
 
 /// Reads the logs, up to one row more than a page has.
@@ -103,7 +105,7 @@ fn markup(address: Address, contract: &Contract, event: Option<B256>, list: &Lis
     let here = event.map_or_else(|| page.clone(), |event| format!("{page}?event={event}"));
     html! {
         section {
-            h2 { (words::EVENTS) }
+            h2 { (texts::EVENTS) }
             (choice(&page, contract, event))
         }
         div #events data-live=[(list.is_first && list.may_be_live).then_some("events")] {
@@ -121,14 +123,14 @@ fn choice(page: &str, contract: &Contract, chosen: Option<B256>) -> Markup {
     html! {
         @if !events.is_empty() {
             form .choice action=(page) {
-                label for="event" { (words::EVENT) }
+                label for="event" { (texts::EVENT) }
                 select #event name="event" {
-                    option value="" { (words::ALL_EVENTS) }
+                    option value="" { (texts::ALL_EVENTS) }
                     @for (topic, signature) in &events {
                         option value=(topic) selected[chosen == Some(*topic)] { (abi::text(signature).chars().take(120).collect::<String>()) }
                     }
                 }
-                button { (words::SHOW) }
+                button { (texts::SHOW) }
             }
         }
     }
@@ -137,7 +139,7 @@ fn choice(page: &str, contract: &Contract, chosen: Option<B256>) -> Markup {
 fn show_log(address: Address, log: &Logged, known: &Known) -> Markup {
     html! {
         article .log {
-            p .note { (transaction::TITLE) " " (parts::transaction(log.hash)) ", " (parts::time(log.time_ms)) }
+            p .note { (transaction_texts::TITLE) " " (parts::transaction(log.hash)) ", " (parts::time(log.time_ms)) }
             @match transactions::event(known, address, &log.topics, (&log.data, log.bytes)) {
                 Some(event) => { (transactions::decoded(&event)) },
                 None => {

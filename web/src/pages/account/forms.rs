@@ -3,10 +3,7 @@
 //! Forms work without scripts: the server returns the page with the typed values and the result.
 
 use super::super::{Failure, parts, transactions};
-use crate::{
-    abi, format, links,
-    words::{contract as words, list},
-};
+use crate::{abi, format, links, pages::account::texts::contract as texts, texts::list};
 use alloy_dyn_abi::{DynSolType, JsonAbiExt};
 use alloy_json_abi::{Function, JsonAbi, Param, StateMutability};
 use alloy_primitives::{Address, Bytes, U256};
@@ -85,7 +82,7 @@ impl Asked {
 fn selector(text: &str) -> Result<[u8; 4], Failure> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let bytes = hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| Failure::BadRequest(words::BAD_SELECTOR.into()))
+    bytes.ok_or_else(|| Failure::BadRequest(texts::BAD_SELECTOR.into()))
 }
 
 /// Returns `true` for a read-only function (`view` or `pure`).
@@ -107,20 +104,20 @@ pub fn of_page(interface: &JsonAbi, reading: bool, first: usize) -> (Vec<&Functi
 /// Finds a function by its selector.
 pub fn find(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure> {
     let mut functions = interface.functions();
-    let missing = || Failure::NotFound(words::no_function(&hex::encode(selector)));
+    let missing = || Failure::NotFound(texts::no_function(&hex::encode(selector)));
     functions.find(|function| function.selector().0 == selector).ok_or_else(missing)
 }
 
 /// Encodes a call.
 pub fn encode(function: &Function, asked: &Asked) -> Result<Bytes, Wrong> {
     if function.inputs.len() > MOST_FIELDS {
-        return Err(Wrong { field: None, problem: words::TOO_MANY_FIELDS.into() });
+        return Err(Wrong { field: None, problem: texts::TOO_MANY_FIELDS.into() });
     }
     let value = |(at, input): (usize, &Param)| {
         let typed = asked.typed(at);
         let wrong = |problem: String| Wrong { field: Some(at), problem };
         if typed.len() > MOST_TYPED {
-            return Err(wrong(words::TOO_LONG.into()));
+            return Err(wrong(texts::TOO_LONG.into()));
         }
         abi::parse(input, typed).map_err(wrong)
     };
@@ -131,7 +128,7 @@ pub fn encode(function: &Function, asked: &Asked) -> Result<Bytes, Wrong> {
 
 /// Parses an amount of the chain's currency and returns it in wei. Empty text is 0.
 pub fn coins(typed: &str) -> Result<U256, Wrong> {
-    let wrong = || Wrong { field: Some(COINS), problem: words::NO_AMOUNT.into() };
+    let wrong = || Wrong { field: Some(COINS), problem: texts::NO_AMOUNT.into() };
     if typed.is_empty() {
         return Ok(U256::ZERO);
     }
@@ -167,7 +164,7 @@ impl Form<'_> {
             article .function id=(id) {
                 h3 { code { (abi::text(&function.name)) } " " span .note { "0x" (selector) } }
                 @if !fits {
-                    p .note { (words::TOO_MANY_FIELDS) }
+                    p .note { (texts::TOO_MANY_FIELDS) }
                 } @else {
                     form .call action={ (self.page) "#" (id) } data-function=(selector) {
                         input type="hidden" name="f" value=(selector);
@@ -175,7 +172,7 @@ impl Form<'_> {
                         @for (at, input) in function.inputs.iter().enumerate() { (self.field(&id, at, input)) }
                         @if takes_coins(function) { (self.coins(&id)) }
                         @if let Some(problem) = self.problem(None) { p .wrong role="alert" { (problem) } }
-                        button { (self.button) @if self.button != words::ASK { " " (short(&function.name)) } }
+                        button { (self.button) @if self.button != texts::ASK { " " (short(&function.name)) } }
                         div .answer role="status" { (answer) }
                     }
                 }
@@ -214,7 +211,7 @@ impl Form<'_> {
         let problem = self.problem(Some(COINS));
         html! {
             div .field {
-                label for=(id) { (words::COINS) " " span .note { (self.currency) } }
+                label for=(id) { (texts::COINS) " " span .note { (self.currency) } }
                 input id=(id) name="value" value=(typed) placeholder="0" inputmode="decimal" autocomplete="off" aria-invalid=[problem.map(|_| "true")];
                 @if let Some(problem) = problem { p .wrong role="alert" { (problem) } }
             }
@@ -233,7 +230,7 @@ fn short(name: &str) -> String {
 /// Placeholder that shows how to write a value of this type.
 fn hint(kind: &str) -> &'static str {
     match kind {
-        "address" => words::ADDRESS_HINT,
+        "address" => texts::ADDRESS_HINT,
         "string" => "",
         kind if kind.ends_with(']') => "[…, …]",
         kind if kind.starts_with('(') => "(…, …)",
@@ -253,9 +250,9 @@ pub fn pages(page: &str, first: usize, all: usize) -> Markup {
     html! {
         @if all > ON_A_PAGE || first > 0 {
             nav .pages aria-label=(list::PAGES) {
-                @if first > 0 { a rel="prev" href={ (page) "?first=" (first.saturating_sub(ON_A_PAGE)) } { (words::EARLIER) } }
+                @if first > 0 { a rel="prev" href={ (page) "?first=" (first.saturating_sub(ON_A_PAGE)) } { (texts::EARLIER) } }
                 span .note { (from) "–" (list::of(&to, &of)) }
-                @if first + ON_A_PAGE < all { a rel="next" href={ (page) "?first=" (first + ON_A_PAGE) } { (words::LATER) } }
+                @if first + ON_A_PAGE < all { a rel="next" href={ (page) "?first=" (first + ON_A_PAGE) } { (texts::LATER) } }
             }
         }
     }
@@ -265,8 +262,8 @@ pub fn pages(page: &str, first: usize, all: usize) -> Markup {
 pub fn no_interface(address: Address) -> Markup {
     html! {
         section {
-            p { (words::NO_INTERFACE) }
-            p { a href=(links::account_part(address, super::subject::ABI)) { (words::UPLOAD) } }
+            p { (texts::NO_INTERFACE) }
+            p { a href=(links::account_part(address, super::subject::ABI)) { (texts::UPLOAD) } }
         }
     }
 }
@@ -275,7 +272,7 @@ pub fn no_interface(address: Address) -> Markup {
 pub fn undone(known: &abi::Known, address: Address, message: &str, data: &[u8]) -> Markup {
     let error = known.error(address, data).or_else(|| abi::refusal(data));
     html! {
-        p { span .tag.bad { (crate::words::status::REVERTED) } }
+        p { span .tag.bad { (crate::texts::status::REVERTED) } }
         @match error {
             Some(error) => { (transactions::decoded(&error)) },
             None => {

@@ -8,8 +8,9 @@ use crate::{
     abi::Known,
     database::{Place, Read, sql},
     links,
+    pages::account::texts,
+    pages::transactions::texts as transaction_texts,
     site::Site,
-    words::{account as words, transaction},
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -23,7 +24,7 @@ pub async fn transactions(State(site): State<Arc<Site>>, Path(address): Path<Str
     let mut rows = newest(&site, subject.address, from.before.unwrap_or(i64::MAX), ROWS + 1).await?;
     let last = transactions::last(&mut rows)?;
     let table = transactions::table(&site, &rows).await?;
-    Ok(list(&site, &subject, (subject::TRANSACTIONS, words::TRANSACTIONS, words::TRANSACTIONS_NOTE), table, last, &from))
+    Ok(list(&site, &subject, (subject::TRANSACTIONS, texts::TRANSACTIONS, texts::TRANSACTIONS_NOTE), table, last, &from))
 }
 
 /// Reads an account's transactions before a place, newest first.
@@ -48,8 +49,8 @@ pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String
         Ok(vec![
             parts::transaction(row.hash("hash")?),
             direction(subject.address, sender, recipient),
-            end(sender, words::MINTED),
-            end(recipient, words::BURNED),
+            end(sender, texts::MINTED),
+            end(recipient, texts::BURNED),
             html! {
                 (parts::tokens(row.amount("amount")?, row.number("decimals")?)) " " (token(row)?)
                 @if let Some(id) = id { " " (token_id(id)) }
@@ -57,10 +58,16 @@ pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String
             parts::time(row.number("time_ms")?),
         ])
     };
-    let columns =
-        [transaction::HASH, words::DIRECTION, transaction::FROM, transaction::TO, transaction::VALUE, transaction::AGE];
-    let table = parts::table(words::TRANSFERS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    Ok(list(&site, &subject, (subject::TRANSFERS, words::TRANSFERS, words::TRANSFERS_NOTE), table, last, &from))
+    let columns = [
+        transaction_texts::HASH,
+        texts::DIRECTION,
+        transaction_texts::FROM,
+        transaction_texts::TO,
+        transaction_texts::VALUE,
+        transaction_texts::AGE,
+    ];
+    let table = parts::table(texts::TRANSFERS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    Ok(list(&site, &subject, (subject::TRANSFERS, texts::TRANSFERS, texts::TRANSFERS_NOTE), table, last, &from))
 }
 
 /// `/address/{address}/calls`
@@ -79,24 +86,24 @@ pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Q
         Ok(vec![
             parts::transaction(row.hash("hash")?),
             html! { (row.text("kind")?) @if let Some(error) = row.maybe_text("error")? { " " span .tag.bad { (crate::abi::text(&error)) } } },
-            html! { span .method { (method.as_deref().unwrap_or(transaction::TRANSFER)) } },
+            html! { span .method { (method.as_deref().unwrap_or(transaction_texts::TRANSFER)) } },
             parts::account(row.address("sender")?),
-            row.maybe_address("recipient")?.map_or(html! { (transaction::CREATION) }, parts::account),
+            row.maybe_address("recipient")?.map_or(html! { (transaction_texts::CREATION) }, parts::account),
             parts::coins(row.amount("value")?, &currency),
             parts::time(row.number("time_ms")?),
         ])
     };
     let columns = [
-        transaction::HASH,
-        transaction::KIND,
-        transaction::METHOD,
-        transaction::FROM,
-        transaction::TO,
-        transaction::VALUE,
-        transaction::AGE,
+        transaction_texts::HASH,
+        transaction_texts::KIND,
+        transaction_texts::METHOD,
+        transaction_texts::FROM,
+        transaction_texts::TO,
+        transaction_texts::VALUE,
+        transaction_texts::AGE,
     ];
-    let table = parts::table(words::CALLS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    Ok(list(&site, &subject, (subject::CALLS, words::CALLS, words::CALLS_NOTE), table, last, &from))
+    let table = parts::table(texts::CALLS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    Ok(list(&site, &subject, (subject::CALLS, texts::CALLS, texts::CALLS_NOTE), table, last, &from))
 }
 
 /// Page with one list. `end` is the last segment of its URL, `name` its title, `note` its explanation.
@@ -114,7 +121,7 @@ fn list(
     let body = html! {
         section id=(end) data-live=[(is_newest && subject.may_be_live()).then_some(end)] {
             h2 { (name) }
-            p .note { (note) @if let Some(file) = file { " " a href=(file) download { (words::AS_FILE) } } }
+            p .note { (note) @if let Some(file) = file { " " a href=(file) download { (texts::AS_FILE) } } }
             (table)
             (parts::older(&here, last, is_newest))
         }
@@ -124,9 +131,9 @@ fn list(
 
 fn direction(subject: Address, sender: Address, recipient: Address) -> Markup {
     match (sender == subject, recipient == subject) {
-        (true, true) => html! { (words::TO_ITSELF) },
-        (true, false) => html! { span .tag { (words::OUT) } },
-        _ => html! { span .tag.good { (words::IN) } },
+        (true, true) => html! { (texts::TO_ITSELF) },
+        (true, false) => html! { span .tag { (texts::OUT) } },
+        _ => html! { span .tag.good { (texts::IN) } },
     }
 }
 

@@ -12,8 +12,8 @@ use crate::{
         uploads::{Refused, mentions},
     },
     links,
+    pages::account::texts::contract as texts,
     site::Site,
-    words::contract as words,
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Address;
@@ -39,7 +39,7 @@ pub const MOST_FORM_BYTES: usize = 3 * MOST_ABI_BYTES + 1_024;
 pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
     let subject = Subject::load(&site, &address).await?;
     let contract = subject.contract()?;
-    Ok(subject.page(&site, words::INTERFACE, markup(subject.address, contract, "", None)))
+    Ok(subject.page(&site, texts::INTERFACE, markup(subject.address, contract, "", None)))
 }
 
 /// `/address/{address}/abi.json`
@@ -47,7 +47,7 @@ pub async fn json(State(site): State<Arc<Site>>, Path(address): Path<String>) ->
     let subject = Subject::load(&site, &address).await?;
     let abi = subject.contract()?.abi.clone();
     match abi.is_empty() {
-        true => Err(Failure::NotFound(format!("{}: {}", subject.address, words::SOURCE_NOBODY))),
+        true => Err(Failure::NotFound(format!("{}: {}", subject.address, texts::SOURCE_NOBODY))),
         false => Ok(([("content-type", "application/json")], abi).into_response()),
     }
 }
@@ -82,7 +82,7 @@ pub async fn upload(
 fn again(site: &Site, subject: &Subject, sent: &str, problem: &str) -> Response {
     let contract = subject.contract.clone().unwrap_or_default();
     let body = markup(subject.address, &contract, sent, Some(problem));
-    (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(site, words::INTERFACE, body)).into_response()
+    (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(site, texts::INTERFACE, body)).into_response()
 }
 
 /// Checks an uploaded interface: it must be valid, and the code must contain its selectors. Nothing more can be verified here.
@@ -109,44 +109,44 @@ fn readable(text: &str) -> Result<JsonAbi, String> {
     if text.len() > MOST_ABI_BYTES {
         return Err(too_large());
     }
-    parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| words::NO_JSON.into())
+    parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| texts::NO_JSON.into())
 }
 
 /// The code must contain the selectors of at least three in four functions.
 fn is_mentioned(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
     let (found, all) = mentions(module, offered);
     if found == 0 || 4 * found < 3 * all {
-        return Err(words::not_mentioned(found, all));
+        return Err(texts::not_mentioned(found, all));
     }
     Ok(())
 }
 
 fn too_large() -> String {
-    format!("{} {}.", words::TOO_LARGE, format::bytes(MOST_ABI_BYTES as u64))
+    format!("{} {}.", texts::TOO_LARGE, format::bytes(MOST_ABI_BYTES as u64))
 }
 
 /// Text about the origin of the interface.
 pub fn whose(contract: &Contract) -> &'static str {
     match contract.source {
-        Source::Module => words::SOURCE_MODULE,
-        Source::Uploaded => words::SOURCE_UPLOADED,
-        Source::Nobody => words::SOURCE_NOBODY,
+        Source::Module => texts::SOURCE_MODULE,
+        Source::Uploaded => texts::SOURCE_UPLOADED,
+        Source::Nobody => texts::SOURCE_NOBODY,
     }
 }
 
 fn markup(address: Address, contract: &Contract, sent: &str, problem: Option<&str>) -> Markup {
     html! {
-        section { h2 { (words::INTERFACE) } p { (whose(contract)) } }
+        section { h2 { (texts::INTERFACE) } p { (whose(contract)) } }
         @if let Some(interface) = &contract.interface {
-            (signatures(words::FUNCTIONS, interface.functions().map(|function| function.full_signature())))
-            (signatures(words::EVENTS, interface.events().map(|event| event.full_signature())))
-            (signatures(words::ERRORS, interface.errors().map(|error| error.signature())))
+            (signatures(texts::FUNCTIONS, interface.functions().map(|function| function.full_signature())))
+            (signatures(texts::EVENTS, interface.events().map(|event| event.full_signature())))
+            (signatures(texts::ERRORS, interface.errors().map(|error| error.signature())))
             (as_json(address, &contract.abi))
         }
         @if contract.source == Source::Nobody {
             (form(address, sent, problem))
         } @else if let Some(problem) = problem {
-            section #upload { h2 { (words::UPLOAD) } p .wrong role="alert" { (problem) } }
+            section #upload { h2 { (texts::UPLOAD) } p .wrong role="alert" { (problem) } }
         }
     }
 }
@@ -164,7 +164,7 @@ fn signatures(title: &str, signatures: impl Iterator<Item = String>) -> Markup {
             section {
                 h2 { (title) " (" (format::number(all as u64)) ")" }
                 ul .signatures { @for signature in &shown { li { code { (signature) } } } }
-                @if all > shown.len() { p .note { (words::AND_MORE) " " (format::number((all - shown.len()) as u64)) } }
+                @if all > shown.len() { p .note { (texts::AND_MORE) " " (format::number((all - shown.len()) as u64)) } }
             }
         }
     }
@@ -177,10 +177,10 @@ fn as_json(address: Address, abi: &str) -> Markup {
     let text = (abi.len() <= MOST_JSON).then(|| clean(abi));
     html! {
         section {
-            h2 { (words::JSON) }
-            p { a href=(link) { (words::JSON_FILE) } ", " (format::bytes(abi.len() as u64)) }
+            h2 { (texts::JSON) }
+            p { a href=(link) { (texts::JSON_FILE) } ", " (format::bytes(abi.len() as u64)) }
             @if let Some(text) = text {
-                button .copy type="button" data-copy=(text) aria-label=(words::COPY_JSON) hidden { "⧉" }
+                button .copy type="button" data-copy=(text) aria-label=(texts::COPY_JSON) hidden { "⧉" }
                 pre .bytes tabindex="0" { code { (text) } }
             }
         }
@@ -192,16 +192,16 @@ fn form(address: Address, sent: &str, problem: Option<&str>) -> Markup {
     let sent: String = sent.chars().take(MOST_ABI_BYTES).collect();
     html! {
         section #upload {
-            h2 { (words::UPLOAD) }
-            p { (words::UPLOAD_NOTE) }
+            h2 { (texts::UPLOAD) }
+            p { (texts::UPLOAD_NOTE) }
             form .call method="post" action={ (page) "#upload" } {
                 div .field {
-                    label for="abi" { (words::JSON) }
+                    label for="abi" { (texts::JSON) }
                     textarea #abi name="abi" rows="8" required maxlength=(MOST_ABI_BYTES) spellcheck="false" placeholder="[{\"type\":\"function\", …}]"
                         aria-invalid=[problem.map(|_| "true")] aria-describedby=[problem.map(|_| "abi-wrong")] { (sent) }
                     @if let Some(problem) = problem { p #abi-wrong .wrong role="alert" { (problem) } }
                 }
-                button { (words::UPLOAD_DO) }
+                button { (texts::UPLOAD_DO) }
             }
         }
     }
@@ -261,14 +261,14 @@ mod tests {
             "<script>",
             "[{\"type\":\"function\",\"name\":\"<script>\",\"inputs\":[],\"outputs\":[],\"stateMutability\":\"view\"}]",
         ] {
-            assert_eq!(readable(text).unwrap_err(), words::NO_JSON, "{text}");
+            assert_eq!(readable(text).unwrap_err(), texts::NO_JSON, "{text}");
         }
         assert_eq!(readable(&" ".repeat(MOST_ABI_BYTES + 1)).unwrap_err(), too_large());
         let depth = "(".repeat(50_000);
         let deep = format!(
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{depth}"}}],"outputs":[],"stateMutability":"view"}}]"#
         );
-        assert_eq!(readable(&deep).unwrap_err(), words::NO_JSON);
+        assert_eq!(readable(&deep).unwrap_err(), texts::NO_JSON);
     }
 
     #[test]
@@ -278,11 +278,11 @@ mod tests {
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"uint256","internalType":"{hostile}"}}],"outputs":[],"stateMutability":"view"}}]"#
         );
         let page = markup(Address::ZERO, &contract(&abi, Source::Uploaded), hostile, Some(hostile)).into_string();
-        assert!(!page.contains("<script") && page.contains(words::SOURCE_UPLOADED), "{page}");
+        assert!(!page.contains("<script") && page.contains(texts::SOURCE_UPLOADED), "{page}");
         let page = markup(Address::ZERO, &contract(&abi, Source::Module), "", None).into_string();
         let json = as_json(Address::ZERO, hostile).into_string();
         assert!(!json.contains("<script") && !json.contains('\u{202e}'), "{json}");
-        assert!(!page.contains("<form") && page.contains(words::SOURCE_MODULE) && !page.contains('\u{202e}'));
+        assert!(!page.contains("<form") && page.contains(texts::SOURCE_MODULE) && !page.contains('\u{202e}'));
     }
 
     #[test]

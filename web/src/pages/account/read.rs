@@ -5,7 +5,7 @@ use super::{
     forms::{self, Asked, Form, Wrong},
     subject::{self, Contract, Subject},
 };
-use crate::{abi, links, node::Call, site::Site, words::contract as words};
+use crate::{abi, links, node::Call, pages::account::texts::contract as texts, site::Site};
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, Bytes, U64};
 use axum::extract::{Path, Query, State};
@@ -46,7 +46,7 @@ pub async fn show(
             markup(subject.address, contract, interface, &asked, &answers)
         }
     };
-    Ok(subject.page(&site, words::READ, body))
+    Ok(subject.page(&site, texts::READ, body))
 }
 
 /// Calls the requested function, and the functions without parameters.
@@ -81,7 +81,7 @@ async fn answers(site: &Site, address: Address, interface: &JsonAbi, asked: &Ask
             Err(ClientError::Reverted { message, data }) => _ = answers.insert(selector, Answer::Undone { message, data }),
             Err(ClientError::Refused { refusal, .. }) => _ = answers.insert(selector, Answer::Refused(refusal.message)),
             // Other errors contain the node's address, which readers must not see.
-            Err(_) => _ = answers.insert(selector, Answer::Refused(words::NO_ANSWER.into())),
+            Err(_) => _ = answers.insert(selector, Answer::Refused(texts::NO_ANSWER.into())),
         }
     }
     Ok(answers)
@@ -91,7 +91,7 @@ fn readable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
     let function = forms::find(interface, selector)?;
     match forms::reads(function) {
         true => Ok(function),
-        false => Err(Failure::BadRequest(words::changes(&abi::text(&function.name)))),
+        false => Err(Failure::BadRequest(texts::changes(&abi::text(&function.name)))),
     }
 }
 
@@ -104,14 +104,14 @@ fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &As
     let elsewhere = elsewhere.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
     html! {
         section {
-            h2 { (words::READ) }
-            p .note { (words::READ_NOTE) " " (super::interface::whose(contract)) }
-            @if all == 0 { p { (words::NOTHING_TO_READ) } }
+            h2 { (texts::READ) }
+            p .note { (texts::READ_NOTE) " " (super::interface::whose(contract)) }
+            @if all == 0 { p { (texts::NOTHING_TO_READ) } }
         }
         @for function in elsewhere.into_iter().chain(functions) {
             @let answer = answers.get(&function.selector().0);
             @let wrong = match answer { Some(Answer::Wrong(wrong)) => Some(wrong), _ => None };
-            @let form = Form { function, page: &page, button: words::ASK, currency: "", asked, wrong };
+            @let form = Form { function, page: &page, button: texts::ASK, currency: "", asked, wrong };
             (form.markup(html! { @if let Some(answer) = answer { (show_answer(function, address, &known, answer)) } }))
         }
         (forms::pages(&page, asked.first, all))
@@ -124,11 +124,11 @@ fn show_answer(function: &Function, address: Address, known: &abi::Known, answer
         Answer::Refused(reason) => html! { p .wrong { (abi::text(reason)) } },
         Answer::Undone { message, data } => forms::undone(known, address, message, data),
         Answer::Returned(output) if output.is_empty() && function.outputs.is_empty() => {
-            html! { p .note { (words::RETURNED_NOTHING) } }
+            html! { p .note { (texts::RETURNED_NOTHING) } }
         }
         Answer::Returned(output) => match abi::answer(function, output) {
             Some(values) => forms::values(&values),
-            None => html! { p .note { (words::RETURNED_OTHER) } (parts::bytes(output)) },
+            None => html! { p .note { (texts::RETURNED_OTHER) } (parts::bytes(output)) },
         },
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_symbol_of_a_megabyte_is_cut() {
         let shown = said(string(&"G".repeat(1 << 20)));
-        assert!(shown.len() < 50_000 && shown.contains(words::RETURNED_OTHER), "{}", shown.len());
+        assert!(shown.len() < 50_000 && shown.contains(texts::RETURNED_OTHER), "{}", shown.len());
         let shown = said(string(&"G".repeat(100 << 10)));
         assert!(shown.len() < 8_000 && shown.contains("GGG…"), "{}", shown.len());
     }
@@ -182,9 +182,9 @@ mod tests {
         let mut output = string("abcd");
         output[64] = 0xff;
         let shown = said(output);
-        assert!(shown.contains('\u{fffd}') || shown.contains(words::RETURNED_OTHER), "{shown}");
+        assert!(shown.contains('\u{fffd}') || shown.contains(texts::RETURNED_OTHER), "{shown}");
         for output in [vec![], vec![0xff; 31], vec![0xff; 64]] {
-            assert!(said(output.clone()).contains(words::RETURNED_OTHER), "{output:?}");
+            assert!(said(output.clone()).contains(texts::RETURNED_OTHER), "{output:?}");
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let inputs = vec![r#"{"name":"x","type":"uint256"}"#; 3_000].join(",");
         let abi = format!(r#"[{{"type":"function","name":"f","inputs":[{inputs}],"outputs":[],"stateMutability":"view"}}]"#);
         let shown = page(&abi, &Asked::default(), &Answers::new());
-        assert!(shown.contains(words::TOO_MANY_FIELDS) && !shown.contains("<input") && shown.len() < 3_000);
+        assert!(shown.contains(texts::TOO_MANY_FIELDS) && !shown.contains("<input") && shown.len() < 3_000);
     }
 
     #[test]
@@ -252,6 +252,6 @@ mod tests {
         let shown = page(&abi, &asked, &answers);
         assert!(shown.contains("too deep") && shown.len() < 4_000, "{}", shown.len());
         let answers = Answers::from([(function.selector().0, Answer::Returned(vec![0; 4_096].into()))]);
-        assert!(page(&abi, &asked, &answers).contains(words::RETURNED_OTHER));
+        assert!(page(&abi, &asked, &answers).contains(texts::RETURNED_OTHER));
     }
 }

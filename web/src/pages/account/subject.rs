@@ -6,8 +6,9 @@ use crate::{
     database::{Place, Read, sql},
     indexer::contracts::{Code, Facts, parse_abi},
     links,
+    pages::account::texts,
+    pages::account::texts::contract as contract_texts,
     site::Site,
-    words::{account as words, contract},
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -17,20 +18,20 @@ use serde_json::json;
 
 /// Parts of an account's page: last segment of the URL, and title.
 const PARTS: [(&str, &str); 5] = [
-    (TRANSACTIONS, words::TRANSACTIONS),
-    (HOLDINGS, words::HOLDINGS),
-    (TRANSFERS, words::TRANSFERS),
-    (APPROVALS, words::APPROVALS),
-    (CALLS, words::CALLS),
+    (TRANSACTIONS, texts::TRANSACTIONS),
+    (HOLDINGS, texts::HOLDINGS),
+    (TRANSFERS, texts::TRANSFERS),
+    (APPROVALS, texts::APPROVALS),
+    (CALLS, texts::CALLS),
 ];
 
 /// Parts that only a contract's page has.
 const CONTRACT_PARTS: [(&str, &str); 5] = [
-    (CODE, contract::CODE),
-    (ABI, contract::INTERFACE),
-    (READ, contract::READ),
-    (WRITE, contract::WRITE),
-    (EVENTS, contract::EVENTS),
+    (CODE, contract_texts::CODE),
+    (ABI, contract_texts::INTERFACE),
+    (READ, contract_texts::READ),
+    (WRITE, contract_texts::WRITE),
+    (EVENTS, contract_texts::EVENTS),
 ];
 
 /// Last segments of the parts' URLs.
@@ -141,8 +142,8 @@ impl Subject {
     /// Returns the contract, or an error if the address has no code.
     pub fn contract(&self) -> Result<&Contract, Failure> {
         let missing = || match self.unclear {
-            true => Failure::Away(format!("{}: {}.", self.address, words::UNKNOWN)),
-            false => Failure::NotFound(format!("{}: {}.", self.address, contract::NONE)),
+            true => Failure::Away(format!("{}: {}.", self.address, texts::UNKNOWN)),
+            false => Failure::NotFound(format!("{}: {}.", self.address, contract_texts::NONE)),
         };
         self.contract.as_ref().ok_or_else(missing)
     }
@@ -154,7 +155,7 @@ impl Subject {
 
     /// Heading of the page: account or contract.
     pub fn title(&self) -> &'static str {
-        if self.contract.is_some() { words::CONTRACT } else { words::TITLE }
+        if self.contract.is_some() { texts::CONTRACT } else { texts::TITLE }
     }
 
     /// A complete page with this part.
@@ -165,11 +166,11 @@ impl Subject {
 
     /// Heading, links to the other parts, and this part.
     pub fn frame(&self, part: &str, body: Markup) -> Markup {
-        let mut tabs = vec![(links::account(self.address), words::OVERVIEW)];
+        let mut tabs = vec![(links::account(self.address), texts::OVERVIEW)];
         let contract = self.contract.as_ref().map(|_| CONTRACT_PARTS).unwrap_or_default();
         let all = PARTS.into_iter().chain(contract).filter(|(end, _)| !end.is_empty());
         tabs.extend(all.map(|(end, name)| (links::account_part(self.address, end), name)));
-        let here = if part.is_empty() { words::OVERVIEW } else { part };
+        let here = if part.is_empty() { texts::OVERVIEW } else { part };
         html! {
             h1 { (self.title()) }
             p .subject { (parts::account_in_full(self.address)) }

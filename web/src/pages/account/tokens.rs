@@ -9,8 +9,9 @@ use crate::{
     database::{Place, Read, sql},
     indexer::events::APPROVAL_FOR_ALL,
     links,
+    pages::account::texts,
     site::Site,
-    words::{account as words, list},
+    texts::list,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -69,13 +70,13 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
         let id = row.bytes("token_id")?;
         let (standard, amount) = (row.number("standard")?, row.amount("amount")?);
         Ok(vec![
-            html! { (token(row)?) " " span .symbol { (row.text("name")?) } @if row.int("consistent")? == 0 { " " span .tag.bad title=(words::INCONSISTENT_NOTE) { (words::INCONSISTENT) } } },
+            html! { (token(row)?) " " span .symbol { (row.text("name")?) } @if row.int("consistent")? == 0 { " " span .tag.bad title=(texts::INCONSISTENT_NOTE) { (texts::INCONSISTENT) } } },
             html! { "ERC-" (standard) },
             if id.is_empty() {
                 if standard == 20 {
                     html! { "–" }
                 } else {
-                    html! { span .note { (words::ALL_IDS) } }
+                    html! { span .note { (texts::ALL_IDS) } }
                 }
             } else {
                 token_id(U256::from_be_slice(&id))
@@ -83,19 +84,19 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
             parts::tokens(amount, row.number("decimals")?),
         ])
     };
-    let columns = [words::TOKEN, words::STANDARD, words::ID, words::AMOUNT];
-    let table = parts::table(words::HOLDINGS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    let columns = [texts::TOKEN, texts::STANDARD, texts::ID, texts::AMOUNT];
+    let table = parts::table(texts::HOLDINGS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
     let here = links::account_part(subject.address, subject::HOLDINGS);
     let live = after.is_first() && subject.may_be_live();
     let body = html! {
         section #holdings data-live=[live.then_some("holdings")] {
-            h2 { (words::HOLDINGS) }
-            p .note { (words::HOLDINGS_NOTE) }
+            h2 { (texts::HOLDINGS) }
+            p .note { (texts::HOLDINGS_NOTE) }
             (table)
             (more(&here, next, &after))
         }
     };
-    Ok(subject.page(&site, words::HOLDINGS, body))
+    Ok(subject.page(&site, texts::HOLDINGS, body))
 }
 
 /// `/address/{address}/approvals`
@@ -122,19 +123,19 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
     for row in &rows {
         shown.push(cells(row, Allowance::read(&site, subject.address, row).await?)?);
     }
-    let columns = [words::TOKEN, words::SPENDER, words::MAY, words::SINCE, words::REVOKE];
-    let table = parts::table(words::APPROVALS, &columns, shown);
+    let columns = [texts::TOKEN, texts::SPENDER, texts::MAY, texts::SINCE, texts::REVOKE];
+    let table = parts::table(texts::APPROVALS, &columns, shown);
     let here = links::account_part(subject.address, subject::APPROVALS);
     let live = after.is_first() && subject.may_be_live();
     let body = html! {
         section #approvals data-live=[live.then_some("approvals")] {
-            h2 { (words::APPROVALS) }
-            p .note { (words::APPROVALS_NOTE) }
+            h2 { (texts::APPROVALS) }
+            p .note { (texts::APPROVALS_NOTE) }
             (table)
             (more(&here, next, &after))
         }
     };
-    Ok(subject.page(&site, words::APPROVALS, body))
+    Ok(subject.page(&site, texts::APPROVALS, body))
 }
 
 /// Amount that a spender may transfer.
@@ -172,11 +173,11 @@ impl Allowance {
 
     fn markup(&self) -> Markup {
         match self {
-            Self::Nothing => html! { span .note { (words::MAY_NOTHING) } },
-            Self::Unlimited => html! { span .tag.bad { (words::UNLIMITED) } " " (words::MAY_EVERYTHING) },
-            Self::Amount(amount, decimals) => html! { (words::MAY_UP_TO) " " (parts::tokens(*amount, *decimals)) },
-            Self::AllIds => html! { span .tag.bad { (words::UNLIMITED) } " " (words::MAY_ALL_IDS) },
-            Self::Id(id) => html! { (words::MAY_ID) " " (token_id(*id)) },
+            Self::Nothing => html! { span .note { (texts::MAY_NOTHING) } },
+            Self::Unlimited => html! { span .tag.bad { (texts::UNLIMITED) } " " (texts::MAY_EVERYTHING) },
+            Self::Amount(amount, decimals) => html! { (texts::MAY_UP_TO) " " (parts::tokens(*amount, *decimals)) },
+            Self::AllIds => html! { span .tag.bad { (texts::UNLIMITED) } " " (texts::MAY_ALL_IDS) },
+            Self::Id(id) => html! { (texts::MAY_ID) " " (token_id(*id)) },
         }
     }
 
@@ -189,7 +190,7 @@ impl Allowance {
             Self::Id(id) => (APPROVE, Address::ZERO, id.to_string()),
         };
         let page = links::account_part(token, subject::WRITE);
-        html! { a href={ (page) "?f=" (function) "&a0=" (to) "&a1=" (nothing) "#f-" (function) } { (words::REVOKE) } }
+        html! { a href={ (page) "?f=" (function) "&a0=" (to) "&a1=" (nothing) "#f-" (function) } { (texts::REVOKE) } }
     }
 }
 
@@ -216,8 +217,8 @@ fn next(rows: &mut Vec<AnyRow>, columns: &[&'static str]) -> Result<Option<Vec<u
 fn more(list: &str, next: Option<Vec<u8>>, after: &After) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
-            @if !after.is_first() { a href=(list) { (words::FIRST) } }
-            @if let Some(next) = next { a rel="next" href={ (list) "?after=" (hex::encode(next)) } { (words::MORE) } }
+            @if !after.is_first() { a href=(list) { (texts::FIRST) } }
+            @if let Some(next) = next { a rel="next" href={ (list) "?after=" (hex::encode(next)) } { (texts::MORE) } }
         }
     }
 }
@@ -251,7 +252,7 @@ mod tests {
             (links::account_part(coins, subject::WRITE), links::account_part(pictures, subject::WRITE));
         assert!(page.contains(&format!("{of_coins}?f={APPROVE}&amp;a0={spender}&amp;a1=0#")), "{page}");
         assert!(page.contains(&format!("{of_pictures}?f={APPROVE_ALL}&amp;a0={spender}&amp;a1=false#")), "{page}");
-        assert_eq!(page.matches(words::MAY_ALL_IDS).count(), 1, "{page}");
+        assert_eq!(page.matches(texts::MAY_ALL_IDS).count(), 1, "{page}");
     }
 
     #[test]
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(of(None, U256::ONE, true), Allowance::AllIds);
         assert_eq!(of(None, U256::ZERO, true), Allowance::Nothing);
         assert_eq!(of(Some(7), U256::ONE, true), Allowance::Id(U256::from(7)));
-        assert!(Allowance::Unlimited.markup().into_string().contains(words::MAY_EVERYTHING));
+        assert!(Allowance::Unlimited.markup().into_string().contains(texts::MAY_EVERYTHING));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! wallet. Without scripts the page shows the encoded call for other tools.
 
 use super::{
-    super::{Failure, Page, parts, transactions},
+    super::{Failure, Page, parts},
     forms::{self, Asked, Form, Wrong},
     subject::{self, Contract, Subject},
 };
@@ -12,9 +12,11 @@ use crate::{
     indexer::certificates,
     links,
     node::Call,
+    pages::account::texts::contract as texts,
+    pages::transactions::texts as transaction_texts,
     site::Site,
     state::Snapshot,
-    words::{contract as words, transaction},
+    views,
 };
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -63,7 +65,7 @@ pub async fn show(
             markup(&shown, &asked, call.as_ref(), wallet)
         }
     };
-    Ok(subject.page(&site, words::WRITE, body))
+    Ok(subject.page(&site, texts::WRITE, body))
 }
 
 /// `/address/{address}/encode`: the call for the wallet, with a warning if it would revert now.
@@ -75,7 +77,7 @@ pub async fn encode(
     let subject = Subject::load(&site, &address).await?;
     let contract = subject.contract()?;
     let asked = Asked::read(&query)?;
-    let selector = asked.function.ok_or_else(|| Failure::BadRequest(words::NO_SELECTOR.into()))?;
+    let selector = asked.function.ok_or_else(|| Failure::BadRequest(texts::NO_SELECTOR.into()))?;
     let call = match encoded(writable(contract, selector)?, &asked) {
         Ok(call) => call,
         Err(wrong) => return Ok((StatusCode::UNPROCESSABLE_ENTITY, Json(refusal(&wrong))).into_response()),
@@ -89,7 +91,7 @@ pub async fn encode(
 
 /// `/tx/{hash}/status`: status of a transaction, for a page that waits for it.
 pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Result<Response, Failure> {
-    let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction::BAD_HASH.into()))?;
+    let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction_texts::BAD_HASH.into()))?;
     if let Some(told) = executed(&site, hash).await? {
         return Ok(Json(told).into_response());
     }
@@ -129,10 +131,10 @@ async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
 
 /// Status of a transaction that is in no stored block and about which the node returned nothing.
 async fn unexecuted(site: &Site, hash: B256, has_answered: bool) -> Result<Value, Failure> {
-    match transactions::skip(site, hash).await? {
+    match views::transactions::skip(site, hash).await? {
         Some(row) => Ok(json!(TransactionStatus::Dropped { reason: abi::text(&row.text("reason")?) })),
         None if has_answered => Ok(json!({ "status": "unknown" })),
-        None => Err(transactions::unknown(site, hash, has_answered)),
+        None => Err(views::transactions::unknown(site, hash, has_answered)),
     }
 }
 
@@ -142,9 +144,9 @@ fn writable(contract: &Contract, selector: [u8; 4]) -> Result<&Function, Failure
     match (found, STANDARD.iter().find(|function| function.selector().0 == selector)) {
         (Some(Ok(function)), _) if !forms::reads(function) => Ok(function),
         (_, Some(standard)) => Ok(standard),
-        (Some(Ok(function)), None) => Err(Failure::BadRequest(words::only_reads(&abi::text(&function.name)))),
+        (Some(Ok(function)), None) => Err(Failure::BadRequest(texts::only_reads(&abi::text(&function.name)))),
         (Some(Err(missing)), None) => Err(missing),
-        (None, None) => Err(Failure::NotFound(words::NO_INTERFACE.into())),
+        (None, None) => Err(Failure::NotFound(texts::NO_INTERFACE.into())),
     }
 }
 
@@ -184,11 +186,11 @@ fn wallet(standing: &Snapshot, node: &str) -> Markup {
     let rpc = host.filter(|host| ["127.0.0.1", "localhost"].contains(host)).map(|_| node);
     let currency = &standing.currency;
     html! {
-        section #wallet data-chain-id=[standing.chain_id] data-rpc=[rpc] data-currency=(currency) data-name=(crate::words::NAME)
-            data-words=(parts::texts(&crate::words::wallet::SCRIPT)) {
-            h2 { (words::WALLET) }
-            p #wallet-says role="status" { (words::WALLET_NEEDS_SCRIPT) }
-            button #connect type="button" hidden { (words::CONNECT) }
+        section #wallet data-chain-id=[standing.chain_id] data-rpc=[rpc] data-currency=(currency) data-name=(crate::texts::NAME)
+            data-words=(parts::texts(&super::texts::wallet::SCRIPT)) {
+            h2 { (texts::WALLET) }
+            p #wallet-says role="status" { (texts::WALLET_NEEDS_SCRIPT) }
+            button #connect type="button" hidden { (texts::CONNECT) }
         }
         script src=(links::WALLET) defer {}
     }
@@ -214,16 +216,16 @@ fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>
         function.is_some_and(|function| STANDARD.contains(function) && !interface.functions().any(|told| told == function));
     html! {
         section {
-            h2 { (words::WRITE) }
-            p .note { (words::WRITE_NOTE) " " (super::interface::whose(contract)) }
-            @if by_standard { p { (words::BY_STANDARD) } }
-            @if all == 0 && !by_standard { p { (words::NOTHING_TO_WRITE) } }
+            h2 { (texts::WRITE) }
+            p .note { (texts::WRITE_NOTE) " " (super::interface::whose(contract)) }
+            @if by_standard { p { (texts::BY_STANDARD) } }
+            @if all == 0 && !by_standard { p { (texts::NOTHING_TO_WRITE) } }
         }
         (wallet)
         @for function in elsewhere.into_iter().chain(functions) {
             @let call = call.filter(|_| asked.of(function));
             @let wrong = call.and_then(|call| call.as_ref().err());
-            @let form = Form { function, page: &page, button: words::SEND, currency, asked, wrong };
+            @let form = Form { function, page: &page, button: texts::SEND, currency, asked, wrong };
             (form.markup(html! { @if let Some(Ok(call)) = call { (by_hand(address, function, asked, call)) } }))
         }
         (forms::pages(&page, asked.first, all))
@@ -234,15 +236,15 @@ fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>
 fn by_hand(address: Address, function: &Function, asked: &Asked, call: &Encoded) -> Markup {
     let typed = |at: usize| asked.values.get(&at).map_or("", String::as_str);
     let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
-    let mut command = words::send(address, &quoted(&function.signature()), &arguments);
+    let mut command = texts::send(address, &quoted(&function.signature()), &arguments);
     if !call.value.is_zero() {
-        command = words::with_value(&command, call.value);
+        command = texts::with_value(&command, call.value);
     }
     html! {
         div .by-hand {
-            p .note { (words::BY_HAND) }
+            p .note { (texts::BY_HAND) }
             (parts::bytes(&call.input))
-            p .note { (words::BY_COMMAND) }
+            p .note { (texts::BY_COMMAND) }
             pre .bytes tabindex="0" { code { (abi::text(&command)) } }
         }
     }
@@ -297,12 +299,12 @@ mod tests {
         ] {
             for interface in [None, parse_abi(ABI), parse_abi(VIEW)] {
                 let shown = page_of(interface, &query);
-                assert!(shown.contains(&call) && shown.contains(words::BY_STANDARD), "{query}: {shown}");
+                assert!(shown.contains(&call) && shown.contains(texts::BY_STANDARD), "{query}: {shown}");
             }
         }
         let unknown = Contract { interface: parse_abi(ABI), ..Contract::default() };
         assert!(matches!(writable(&unknown, [1, 2, 3, 4]), Err(Failure::NotFound(_))));
-        assert!(!page("f=a9059cbb").contains(words::BY_STANDARD));
+        assert!(!page("f=a9059cbb").contains(texts::BY_STANDARD));
     }
 
     #[test]
@@ -312,7 +314,7 @@ mod tests {
             shown.contains("value=\"&lt;script&gt;\"") && shown.contains("aria-describedby=\"f-a9059cbb-0-wrong\""),
             "{shown}"
         );
-        assert!(shown.contains("this is no address") && !shown.contains("<script"));
+        assert!(shown.contains("invalid address") && !shown.contains("<script"));
     }
 
     #[test]
@@ -320,7 +322,7 @@ mod tests {
         let shown = page("f=d0e30db0&value=1.5");
         assert!(shown.contains("--value 1500000000000000000"), "{shown}");
         for wrong in ["1,5", "-1", "1e3", "1 gwei", "0x10", "1.0000000000000000001", &"9".repeat(90)] {
-            assert!(page(&format!("f=d0e30db0&value={wrong}")).contains(words::NO_AMOUNT), "{wrong}");
+            assert!(page(&format!("f=d0e30db0&value={wrong}")).contains(texts::NO_AMOUNT), "{wrong}");
         }
         let call = to_send(CONTRACT, &Encoded { input: Bytes::new(), value: U256::from(16) }, None);
         assert_eq!(call["value"], "0x10");

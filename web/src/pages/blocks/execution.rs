@@ -1,6 +1,8 @@
 //! Execution of a block on the node: numbers, a picture of lanes, and a table of lanes.
 
-use crate::{format, pages::parts, words::execution as words};
+pub(crate) mod texts;
+
+use crate::{format, pages::parts};
 use corniche_api::Execution;
 use maud::{Markup, html};
 use std::{collections::BTreeMap, fmt::Write};
@@ -22,7 +24,7 @@ struct Lane {
 
 /// Section of the block's page.
 pub fn section(execution: Option<&Execution>) -> Markup {
-    let Some(told) = execution else { return html! { p .note { (words::UNKNOWN) } } };
+    let Some(told) = execution else { return html! { p .note { (texts::UNKNOWN) } } };
     let mut lanes: BTreeMap<u8, Lane> = BTreeMap::new();
     for (lane, runs) in of_each(told) {
         let lane = lanes.entry(lane).or_default();
@@ -32,13 +34,13 @@ pub fn section(execution: Option<&Execution>) -> Markup {
     }
     let number = format::number;
     html! {
-        p .note { (words::NOTE) }
+        p .note { (texts::NOTE) }
         (parts::facts(&[
-            (words::LANES, html! { (words::lanes(lanes.len(), &number(told.threads))) }),
-            (words::RUNS, html! { (words::runs(&number(told.runs), &number(told.runs_again))) }),
-            (words::WAITS, html! { (number(told.waits)) }),
-            (words::ADOPTED, html! { (number(told.adopted)) " " span .note { (words::ADOPTED_NOTE) } }),
-            (words::TIME, html! { (format::micros(told.duration_us)) " " span .note { (words::TIME_NOTE) } }),
+            (texts::LANES, html! { (texts::lanes(lanes.len(), &number(told.threads))) }),
+            (texts::RUNS, html! { (texts::runs(&number(told.runs), &number(told.runs_again))) }),
+            (texts::WAITS, html! { (number(told.waits)) }),
+            (texts::ADOPTED, html! { (number(told.adopted)) " " span .note { (texts::ADOPTED_NOTE) } }),
+            (texts::TIME, html! { (format::micros(told.duration_us)) " " span .note { (texts::TIME_NOTE) } }),
         ]))
         @if !lanes.is_empty() {
             (picture(told, &lanes))
@@ -55,12 +57,12 @@ fn of_each(told: &Execution) -> impl Iterator<Item = (u8, u8)> {
 /// Lane and runs of a transaction in words, if known.
 pub fn of_transaction(told: &Execution, position: u64) -> Option<String> {
     let at = usize::try_from(position).ok()?;
-    Some(words::ran(*told.lane_of.get(at)?, *told.runs_of.get(at)?))
+    Some(texts::ran(*told.lane_of.get(at)?, *told.runs_of.get(at)?))
 }
 
 fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
     let sum = |of: fn(&Lane) -> u64| format::number(lanes.values().map(of).sum());
-    let label = words::picture(&sum(|lane| lane.transactions), lanes.len(), &sum(|lane| lane.again), &sum(|lane| lane.ready));
+    let label = texts::picture(&sum(|lane| lane.transactions), lanes.len(), &sum(|lane| lane.again), &sum(|lane| lane.ready));
     let rows: BTreeMap<u8, usize> = lanes.keys().copied().zip(0..).collect();
     let [mut once, mut again, mut ready] = [String::new(), String::new(), String::new()];
     let all = of_each(told).count();
@@ -82,7 +84,7 @@ fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
                 path .again d=(again) {}
                 path .ready d=(ready) {}
             }
-            figcaption { (words::LEGEND) @if all > MOST_DRAWN { " " (words::first(&format::number(MOST_DRAWN as u64))) } }
+            figcaption { (texts::LEGEND) @if all > MOST_DRAWN { " " (texts::first(&format::number(MOST_DRAWN as u64))) } }
         }
     }
 }
@@ -93,8 +95,8 @@ fn table(lanes: &BTreeMap<u8, Lane>) -> Markup {
         vec![html! { (number) }, count(lane.transactions), count(lane.again), count(lane.ready)]
     };
     parts::table(
-        words::TITLE,
-        &[words::LANE, words::TRANSACTIONS, words::RAN_AGAIN, words::READY],
+        texts::TITLE,
+        &[texts::LANE, texts::TRANSACTIONS, texts::RAN_AGAIN, texts::READY],
         lanes.iter().map(row).collect(),
     )
 }
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said() {
-        assert!(section(None).into_string().contains(words::UNKNOWN));
+        assert!(section(None).into_string().contains(texts::UNKNOWN));
         let one = told(&[3], &[2]);
         assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 executed again"));
         assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, 2 executions"));

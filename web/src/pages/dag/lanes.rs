@@ -6,7 +6,7 @@ use super::{
     rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, star, triangle, verdict},
     window::{Window, contradicted, seen_at},
 };
-use crate::{links, words::dag as words};
+use crate::{links, pages::dag::texts};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
@@ -92,7 +92,7 @@ pub fn cars_of(window: &Window, slot: Option<u64>) -> Vec<&DagVertex> {
 
 /// Label of the column after all slots. In older pictures it contains cars only if a validator equivocated late.
 pub fn after(window: &Window) -> &'static str {
-    if window.last == window.newest { words::NOT_CUT } else { words::CAME_LATER }
+    if window.last == window.newest { texts::NOT_CUT } else { texts::CAME_LATER }
 }
 
 /// Draws the picture.
@@ -101,13 +101,13 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     let height = TOP + 14 + window.size * places.row + 8;
     let contradicted = contradicted(&window.cars);
     html! {
-        div #picture .picture role="group" aria-label=(words::PICTURE_LANES) tabindex="0" {
+        div #picture .picture role="group" aria-label=(texts::PICTURE_LANES) tabindex="0" {
             svg viewBox={ "0 0 " (places.width) " " (height) } width=(places.width) height=(height) role="presentation" {
                 g .names {
                     @for lane in 0..window.size {
                         @let y = places.y(lane);
                         path .lane d={ "M" (LEFT - 6) " " (y) "H" (places.width) } {}
-                        a href=(links::validator(lane)) { text x="4" y=(y + 4) { "v" (lane) title { (words::VALIDATOR) " " (lane) } } }
+                        a href=(links::validator(lane)) { text x="4" y=(y + 4) { "v" (lane) title { (texts::VALIDATOR) " " (lane) } } }
                     }
                     @if places.after.1 > 0 { text .round x=(places.after.0 + places.after.1 / 2) y="16" { (after(window)) } }
                 }
@@ -115,7 +115,7 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
                     @let x = left + width - 3;
                     @match window.rounds.get(number).and_then(|round| round.slots.first()) {
                         Some(slot) if slot.status == SlotStatus::Committed => (cut(window, slot, picked, x, height)),
-                        _ => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (words::SLOT) " " (number) ": " (words::UNKNOWN) } },
+                        _ => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (texts::SLOT) " " (number) ": " (texts::UNKNOWN) } },
                     }
                 }
                 g .lines { path .line d=(chain(window, &places)) {} }
@@ -166,7 +166,7 @@ pub fn badge(slow: bool, x: u64, y: u64) -> Markup {
 /// A cut in one sentence.
 pub fn told(slot: &LeaderSlot) -> String {
     let rule = rule(slot).map(|rule| format!(", {rule}")).unwrap_or_default();
-    words::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
+    texts::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
 fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>, contradicted: &BTreeSet<B256>) -> Markup {
@@ -179,7 +179,7 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
             id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
-            title { (car_told(car)) @if contradicted.contains(&car.digest) { ", " (words::CONTRADICTION) } }
+            title { (car_told(car)) @if contradicted.contains(&car.digest) { ", " (texts::CONTRADICTION) } }
             circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
             circle cx=(x) cy=(y) r=(radius(car.batch_bytes, places.row).min(9)) {}
         }
@@ -210,17 +210,17 @@ fn signs(window: &Window, places: &Places, picked: &Picked<'_>) -> Markup {
 
 /// A car in one sentence.
 pub fn car_told(car: &DagVertex) -> String {
-    let told = proposal_told(words::CAR, car);
+    let told = proposal_told(texts::CAR, car);
     match car.holders.is_empty() {
         true => told,
-        false => format!("{told}, {}", words::held_by(&names(&car.holders))),
+        false => format!("{told}, {}", texts::held_by(&names(&car.holders))),
     }
 }
 
 /// Names of validators in one line, or only their number if they are many.
 pub fn names(validators: &[u64]) -> String {
     if validators.len() > MOST_NAMED {
-        return words::validators(validators.len());
+        return texts::validators(validators.len());
     }
     let names: Vec<String> = validators.iter().map(|validator| format!("v{validator}")).collect();
     names.join(" ")

@@ -1,7 +1,7 @@
 //! The picture under Mahi-Mahi: columns are rounds, rows are validators, lines connect a proposal with its parents.
 
 use super::{Pick, Picked, votes::Votes, window::Window};
-use crate::{format, links, words::dag as words};
+use crate::{format, links, pages::dag::texts};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
@@ -66,8 +66,8 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
     let ordered = ordered(window);
     let all = window.vertices().map(|vertex| vertex.parents.len()).sum::<usize>() <= MOST_LINES;
     html! {
-        @if !all { p .note { (words::FEW_EDGES) } }
-        div #picture .picture role="group" aria-label=(words::PICTURE) tabindex="0" {
+        @if !all { p .note { (texts::FEW_EDGES) } }
+        div #picture .picture role="group" aria-label=(texts::PICTURE) tabindex="0" {
             svg viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="presentation" {
                 @if let Some(votes) = &picked.votes { (bands(&places, votes, window, height)) }
                 (columns(window, &places, height))
@@ -89,7 +89,7 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
 /// Marks the rounds of the selected leader's wave with their roles.
 fn bands(places: &Places, votes: &Votes, window: &Window, height: u64) -> Markup {
     let bands =
-        [(votes.proposed, words::PROPOSES), (votes.vote_round, words::CASTS_VOTES), (votes.certify_round, words::CERTIFIES)];
+        [(votes.proposed, texts::PROPOSES), (votes.vote_round, texts::CASTS_VOTES), (votes.certify_round, texts::CERTIFIES)];
     html! {
         @for (round, does) in bands {
             @if (window.first..=window.last).contains(&round) {
@@ -107,13 +107,13 @@ fn columns(window: &Window, places: &Places, height: u64) -> Markup {
         g .names {
             @for author in 0..window.size {
                 @let (_, y) = places.place(window.first, author);
-                a href=(links::validator(author)) { text x="4" y=(y + 4) { "v" (author) title { (words::VALIDATOR) " " (author) } } }
+                a href=(links::validator(author)) { text x="4" y=(y + 4) { "v" (author) title { (texts::VALIDATOR) " " (author) } } }
             }
             @for number in window.first..=window.last {
                 @let (x, _) = places.place(number, 0);
                 text .round x=(x) y="16" { (number) }
                 @if !window.rounds.contains_key(&number) {
-                    rect .gap x=(x - COLUMN / 2) y=(TOP) width=(COLUMN) height=(height - TOP) { title { (words::ROUND) " " (number) ": " (words::UNKNOWN) } }
+                    rect .gap x=(x - COLUMN / 2) y=(TOP) width=(COLUMN) height=(height - TOP) { title { (texts::ROUND) " " (number) ": " (texts::UNKNOWN) } }
                 }
             }
         }
@@ -163,7 +163,7 @@ fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<
         a .vertex.ordered[ordered.contains(&vertex.digest)].chosen[chosen].parent[parent]
             id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(vertex.digest)))
             data-round=(vertex.round) data-row=(vertex.author) data-parents=(parents.join(" ")) {
-            title { (proposal_told(words::ROUND, vertex)) }
+            title { (proposal_told(texts::ROUND, vertex)) }
             circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
             circle cx=(x) cy=(y) r=(radius) {}
             @if certifies { (star(x, y)) } @else if votes { (triangle(x, y)) }
@@ -183,8 +183,8 @@ pub fn star(x: u64, y: u64) -> Markup {
 
 /// A proposal in one sentence. `place` is the word for its position.
 pub fn proposal_told(place: &str, vertex: &DagVertex) -> String {
-    let bytes = if vertex.batch_bytes == 0 { words::NO_TRANSACTIONS.to_owned() } else { format::bytes(vertex.batch_bytes) };
-    words::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
+    let bytes = if vertex.batch_bytes == 0 { texts::NO_TRANSACTIONS.to_owned() } else { format::bytes(vertex.batch_bytes) };
+    texts::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
 }
 
 fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'_>) -> Markup {
@@ -232,9 +232,9 @@ pub fn mark(status: SlotStatus, x: u64, y: u64, side: u64) -> Markup {
 /// A verdict in one word.
 pub fn verdict(slot: &LeaderSlot) -> &'static str {
     match slot.status {
-        SlotStatus::Committed => words::COMMITTED,
-        SlotStatus::Skipped => words::SKIPPED,
-        SlotStatus::Undecided => words::UNDECIDED,
+        SlotStatus::Committed => texts::COMMITTED,
+        SlotStatus::Skipped => texts::SKIPPED,
+        SlotStatus::Undecided => texts::UNDECIDED,
     }
 }
 
@@ -249,7 +249,7 @@ pub fn rule(slot: &LeaderSlot) -> Option<String> {
 /// A leader in one sentence.
 pub fn leader_told(slot: &LeaderSlot) -> String {
     let rule = rule(slot).map(|rule| format!(" ({rule})")).unwrap_or_default();
-    words::leader(slot.round, slot.rank + 1, slot.validator, &format!("{}{rule}", verdict(slot)))
+    texts::leader(slot.round, slot.rank + 1, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
 /// Proposals that committed leaders reach, directly or indirectly: they are ordered. A leader that commits after an undecided

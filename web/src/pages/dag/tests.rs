@@ -110,7 +110,7 @@ fn the_table_the_legend_and_the_explanation_have_words_for_it() {
         assert!(table.contains(says), "{says} is not in {table}");
     }
     let legend = table::legend(false).into_string();
-    assert!(legend.contains("class=\"slot is-skipped\"") && legend.contains(words::SIGN_SKIPPED), "{legend}");
+    assert!(legend.contains("class=\"slot is-skipped\"") && legend.contains(texts::SIGN_SKIPPED), "{legend}");
     assert!(table::explanation(false).into_string().contains("<dt>Skip</dt>"));
 }
 
@@ -120,7 +120,7 @@ fn of_two_proposals_for_one_place_the_table_marks_both() {
     let vertices = &mut window.rounds.get_mut(&3).unwrap().vertices;
     vertices.insert(1, DagVertex { digest: keccak256("another"), ..vertex(3, 0) });
     assert_eq!(window::contradicted(&window.rounds[&3].vertices), [digest(0, 3), keccak256("another")].into());
-    assert_eq!(table::rounds(&window).into_string().matches(words::CONTRADICTION).count(), 2);
+    assert_eq!(table::rounds(&window).into_string().matches(texts::CONTRADICTION).count(), 2);
 }
 
 /// A node of another version may omit the time of the decision.

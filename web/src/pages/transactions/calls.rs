@@ -7,9 +7,9 @@ use crate::{
     database::{Read, sql},
     format,
     node::CallFrame,
+    pages::transactions::texts,
     pages::{Failure, cursor, parts},
     site::Site,
-    words::transaction as words,
 };
 use alloy_primitives::{Address, Bytes, U64};
 use maud::{Markup, html};
@@ -95,10 +95,10 @@ impl Calls {
     /// List of calls, indented by depth. It is flat because third parties choose the depth.
     pub fn tree(&self, known: &Known) -> Markup {
         html! {
-            @if self.frames.is_empty() { p .note { (words::NO_CALLS) } }
-            @else if self.written_down { p .note { (words::WRITTEN_DOWN) } }
+            @if self.frames.is_empty() { p .note { (texts::NO_CALLS) } }
+            @else if self.written_down { p .note { (texts::WRITTEN_DOWN) } }
             @if !self.frames.is_empty() { ol .calls { @for (depth, frame) in &self.frames { (line(*depth, frame, known)) } } }
-            @if self.has_more { p .note { (words::FIRST_ONES) } }
+            @if self.has_more { p .note { (texts::FIRST_ONES) } }
         }
     }
 }
@@ -112,7 +112,7 @@ fn line(depth: u64, frame: &CallFrame, known: &Known) -> Markup {
                 Some(call) => code { (call.brief()) },
                 None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
             }
-            span .note { " " (format::number(frame.gas_used.to())) " " (words::OF_GAS) }
+            span .note { " " (format::number(frame.gas_used.to())) " " (texts::OF_GAS) }
             @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
         }
     }

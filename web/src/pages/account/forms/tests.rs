@@ -63,14 +63,14 @@ fn what_cannot_be_read_names_its_field() {
     }
     let function = Function::parse("f(string)").unwrap();
     let values = BTreeMap::from([(0, "x".repeat(MOST_TYPED + 1))]);
-    assert_eq!(encode(&function, &Asked { values, ..Asked::default() }).unwrap_err().problem, words::TOO_LONG);
+    assert_eq!(encode(&function, &Asked { values, ..Asked::default() }).unwrap_err().problem, texts::TOO_LONG);
 }
 
 #[test]
 fn every_field_has_a_label_of_its_own() {
     let function = Function::parse("function f(address to, bool, string memory words) payable").unwrap();
     let asked = Asked::default();
-    let form = Form { function: &function, page: "/p", button: words::SEND, currency: "CRN", asked: &asked, wrong: None };
+    let form = Form { function: &function, page: "/p", button: texts::SEND, currency: "CRN", asked: &asked, wrong: None };
     let shown = form.markup(html! {}).into_string();
     let ids: Vec<_> = shown.split("<label for=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(ids.len(), 4);

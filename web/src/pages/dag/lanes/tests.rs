@@ -209,8 +209,8 @@ fn a_validator_that_signs_two_cars_for_one_place_is_shown_with_both() {
             "{car}"
         );
     }
-    assert_eq!(page.matches(words::CONTRADICTION).count(), 2);
-    assert_eq!(table::lanes(&window).into_string().matches(words::CONTRADICTION).count(), 2);
+    assert_eq!(page.matches(texts::CONTRADICTION).count(), 2);
+    assert_eq!(table::lanes(&window).into_string().matches(texts::CONTRADICTION).count(), 2);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn nothing_known_is_lanes_without_cars() {
     let page = picture(&window);
     assert_eq!((page.matches("class=\"lane\"").count(), page.matches("class=\"gap\"").count()), (4, 3));
     assert!(!page.contains("class=\"vertex") && !page.contains("class=\"cut"), "{page}");
-    assert_eq!(table::lanes(&window).into_string().matches(words::UNKNOWN).count(), 3);
+    assert_eq!(table::lanes(&window).into_string().matches(texts::UNKNOWN).count(), 3);
     let nobody = picture(&Window { lanes: true, ..Window::default() });
     assert_eq!((nobody.matches("class=\"lane\"").count(), nobody.matches("class=\"gap\"").count()), (0, 1));
 }
@@ -230,7 +230,7 @@ async fn the_page_speaks_of_lanes_before_there_are_any() {
     filled.introduce(AUTOBAHN);
     let at = At { round: None, pick: None };
     let page = dag::show(State(Arc::clone(&filled.site)), Query(at)).await.unwrap().0.into_string();
-    assert!(page.contains(words::EMPTY) && page.contains(words::WORDS_LANES[0].1), "{page}");
+    assert!(page.contains(texts::EMPTY) && page.contains(texts::WORDS_LANES[0].1), "{page}");
 }
 
 #[test]
@@ -238,14 +238,14 @@ fn what_came_after_the_newest_cut_is_in_the_table_as_well() {
     let mut window = window(slots(), vec![car(0, 1, 500), car(3, 1, 3_500)]);
     let table = table::lanes(&window).into_string();
     let (waits, rest) = table.split_once("Car 1, Validator 3").unwrap();
-    assert!(waits.contains(words::NOT_CUT) && rest.contains("Car 1, Validator 0"), "{table}");
-    assert!(picture(&window).contains(words::NOT_CUT));
+    assert!(waits.contains(texts::NOT_CUT) && rest.contains("Car 1, Validator 0"), "{table}");
+    assert!(picture(&window).contains(texts::NOT_CUT));
     // If newer slots exist, no car waits; the remaining cars are second ones for their position.
     window.newest = 30;
-    assert!(picture(&window).contains(words::CAME_LATER) && !picture(&window).contains(words::NOT_CUT));
+    assert!(picture(&window).contains(texts::CAME_LATER) && !picture(&window).contains(texts::NOT_CUT));
     window.cars.truncate(1);
     for page in [picture(&window), table::lanes(&window).into_string()] {
-        assert!(!page.contains(words::CAME_LATER) && !page.contains(words::NOT_CUT), "{page}");
+        assert!(!page.contains(texts::CAME_LATER) && !page.contains(texts::NOT_CUT), "{page}");
     }
 }
 
@@ -316,14 +316,14 @@ fn the_panel_names_who_voted_who_confirmed_and_who_holds_a_car() {
     };
     let fast = panel(&window, Pick::Slot(1, 0));
     let votes = format!("<dt>Votes</dt><dd>4 of 4 validators, a quorum is 3:{}</dd>", named(&[0, 1, 2, 3]));
-    assert!(fast.contains(&votes) && !fast.contains(words::CONFIRMATIONS), "{fast}");
+    assert!(fast.contains(&votes) && !fast.contains(texts::CONFIRMATIONS), "{fast}");
     let slow = panel(&window, Pick::Slot(2, 0));
     for (word, validators) in [("Votes", [0, 1, 3]), ("Confirmations", [1, 2, 3])] {
         let says = format!("<dt>{word}</dt><dd>3 of 4 validators, a quorum is 3:{}</dd>", named(&validators));
         assert!(slow.contains(&says), "{says} is not in {slow}");
     }
     let untold = panel(&window, Pick::Slot(3, 0));
-    assert!(untold.contains("<dt>Votes</dt><dd>not known here</dd>") && !untold.contains(words::CONFIRMATIONS), "{untold}");
+    assert!(untold.contains("<dt>Votes</dt><dd>not known here</dd>") && !untold.contains(texts::CONFIRMATIONS), "{untold}");
     let held = panel(&window, Pick::Vertex(digest(0, 1)));
     let says = format!("<dt>Held by</dt><dd>2 of 4 validators:{}</dd>", named(&[0, 2]));
     assert!(held.contains(&says), "{says} is not in {held}");
@@ -345,7 +345,7 @@ fn the_table_and_the_legend_have_them_as_well() {
     }
     assert_eq!(names(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), "9 validators", "a line stays one");
     let legend = table::legend(true).into_string();
-    assert!(legend.contains(words::SIGN_SIGNED) && legend.contains(words::SIGN_CONFIRMED), "{legend}");
+    assert!(legend.contains(texts::SIGN_SIGNED) && legend.contains(texts::SIGN_CONFIRMED), "{legend}");
 }
 
 /// There are four lanes.

@@ -48,11 +48,6 @@ pub const SHADES: &str = "Legend:";
 pub const NO_COMMITTEE: &str = "Validators unknown: the node has not responded yet.";
 pub const SINCE_START: &str = "Since the start of the node:";
 
-/// A validator's name in rows and columns.
-pub fn validator(index: u64) -> String {
-    format!("validator {index}")
-}
-
 /// Legend of a shade with an upper bound.
 pub fn below(ms: u64) -> String {
     format!("below {ms} ms")

@@ -62,11 +62,6 @@ pub const NO_JSON: &str =
     "Invalid ABI: expected a JSON array of functions, events and errors, or an object with the field \"abi\".";
 /// Upload error; the maximum size follows.
 pub const TOO_LARGE: &str = "ABI too large: expected at most";
-pub const CARRIED: &str = "the module contains an ABI, which an upload cannot replace";
-pub const TAKEN: &str = "an ABI was already uploaded for this contract, and it cannot be replaced; see the top of this page";
-pub const NO_CONTRACT: &str = "no contract at this address in the indexed blocks";
-pub const BUSY: &str = "upload queue full or indexer busy; retry in a moment";
-pub const STOPPED: &str = "the indexer has stopped and accepts no uploads";
 pub const NO_INTERFACE: &str = "The functions of this contract are unknown, because it has no ABI.";
 pub const READ_NOTE: &str = "Calls the contract at the latest block. The call is free and changes nothing.";
 pub const NOTHING_TO_READ: &str = "This contract has no read-only functions.";
@@ -85,7 +80,6 @@ pub const RETURNED_OTHER: &str = "The return data does not match the ABI, or it 
 pub const NO_ANSWER: &str = "Node unavailable.";
 pub const TOO_MANY_FIELDS: &str = "No form: the function has too many parameters.";
 pub const ADDRESS_HINT: &str = "0x and 40 hexadecimal digits";
-pub const TOO_DEEP: &str = "this type is too large or nested too deeply for a form";
 pub const TOO_LONG: &str = "value too long for a transaction";
 pub const NO_AMOUNT: &str = "Enter a number with at most 18 decimals";
 pub const WALLET: &str = "Wallet";
@@ -122,16 +116,6 @@ pub fn only_reads(function: &str) -> String {
 /// Error: a function that changes state was requested on the page that only reads.
 pub fn changes(function: &str) -> String {
     format!("{function} changes the state: call it on the page \"{WRITE}\".")
-}
-
-/// Field error: the text is no value of this type.
-pub fn no_value(kind: &str) -> String {
-    format!("invalid {kind}")
-}
-
-/// Command that compares a source with the code.
-pub fn verify(address: impl Display) -> String {
-    format!("corniche contract verify {address}")
 }
 
 /// Command that sends a call. Each argument in `arguments` starts with a space.

@@ -1,24 +1,8 @@
-//! Texts of the explorer's pages, in one place. A change of wording or a translation needs changes in this module only.
+//! Texts that several pages share. The texts of one page are in its own module `texts`.
 //!
-//! Texts for programs are not here: they are next to the code that returns them ([`crate::api`]). Pages pass the texts to their
-//! scripts.
+//! Texts for programs are next to the code that returns them ([`crate::api`]). Pages pass the texts to their scripts.
 
 #![allow(missing_docs)] // A text is its own documentation. Comments say what a name and a text do not.
-
-pub mod account;
-pub mod api;
-pub mod changes;
-pub mod contract;
-pub mod dag;
-pub mod execution;
-pub mod home;
-pub mod network;
-pub mod search;
-pub mod statistics;
-pub mod tokens;
-pub mod transaction;
-pub mod validators;
-pub mod wallet;
 
 pub const LANGUAGE: &str = "en";
 pub const NAME: &str = "Corniche";
@@ -84,67 +68,6 @@ pub mod unit {
     }
 }
 
-/// Texts about blocks.
-pub mod block {
-    pub const TITLE: &str = "Block";
-    pub const OVERVIEW: &str = "Overview";
-    pub const ORDERING: &str = "Ordering";
-    pub const ORDERING_NOTE: &str =
-        "Validators propose batches and agree on one order for them. Each block holds the next transactions of that order.";
-    pub const CERTIFICATE: &str = "Certificate";
-    pub const CERTIFICATE_NOTE: &str = "A quorum of validators signed this block or a later one. The block is final.";
-    pub const NO_CERTIFICATE: &str =
-        "No certificate yet. The block is executed; a quorum has not signed it yet, or the certificate is not indexed yet.";
-    pub const TRANSACTIONS: &str = "Transactions";
-    pub const SKIPPED: &str = "Skipped transactions";
-    pub const SKIPPED_NOTE: &str = "Every node validates a transaction again before execution. These transactions were ordered but failed that \
-         check. They cost no fee and have no receipt.";
-    pub const HASH: &str = "Hash";
-    pub const PARENT: &str = "Parent hash";
-    pub const TIME: &str = "Timestamp";
-    pub const AGE: &str = "Age";
-    pub const STATUS: &str = "Status";
-    pub const GAS: &str = "Gas used";
-    pub const BASE_FEE: &str = "Base fee";
-    pub const SIZE: &str = "Size";
-    pub const STATE_ROOT: &str = "State root";
-    pub const RANDOMNESS: &str = "Randomness";
-    pub const RECORD: &str = "Ordering record";
-    pub const LEADER: &str = "Leader";
-    pub const FEE_ADDRESS: &str = "Fee recipient";
-    pub const COMMITS: &str = "Commits";
-    pub const ROUNDS: &str = "Leader rounds";
-    /// Row label that replaces [`ROUNDS`] under Autobahn.
-    pub const SLOTS: &str = "Slots";
-    pub const PICTURE: &str = "show in DAG";
-    pub const BATCHES: &str = "Batches";
-    pub const AUTHOR: &str = "Proposed by";
-    pub const DIGEST: &str = "Digest";
-    pub const RANGE: &str = "Transactions";
-    pub const REASON: &str = "Reason";
-    pub const SIGNERS: &str = "Signers";
-    pub const MISSED: &str = "Missing signers";
-    pub const COVERS: &str = "Signed block";
-    pub const SIGNATURE: &str = "Aggregate signature";
-    pub const GENESIS: &str =
-        "This is the genesis block. It is part of the configuration of the chain and was not ordered by validators.";
-    pub const EARLIER: &str = "Previous block";
-    pub const LATER: &str = "Next block";
-    pub const AFTER_ORDER: &str = "from ordering to certificate, as observed by this explorer";
-    pub const TO: &str = "to";
-    pub const BAD_NAME: &str = "Invalid block: expected a number or a hash (0x and 64 hexadecimal digits).";
-
-    /// Number of a batch's transactions in this block, and the index of the first one in the batch.
-    pub fn range(count: &str, first: &str) -> String {
-        format!("{count} from {first}")
-    }
-
-    /// Error: no block has this number or hash.
-    pub fn missing(block: &str, newest: &str) -> String {
-        format!("Block {block:.80} not found. The newest indexed block is {newest}.")
-    }
-}
-
 /// Texts about lists.
 pub mod list {
     pub const OLDER: &str = "Older";
@@ -182,8 +105,6 @@ pub mod foot {
 
 /// Texts of error pages and of the banners above pages.
 pub mod failure {
-    use std::fmt::Display;
-
     pub const NOT_FOUND: &str = "Not found";
     pub const NOT_FOUND_HINT: &str = "Search for a hash, a block number, an address, a token or a method name.";
     pub const BUSY: &str = "Too many requests";
@@ -200,28 +121,54 @@ pub mod failure {
     pub const WAITS_HINT: &str = "The log of the explorer has the reason.";
     pub const BEHIND: &str = "Syncing with the node:";
 
-    /// The indexer stopped because of a bug in the explorer.
-    pub const FAULT: &str = "the indexer failed with an internal error; read the log, then restart the explorer";
-
-    /// The indexer stopped because the database contains another chain.
-    pub fn another_chain(known: &str, found: &str) -> String {
-        format!(
-            "wrong chain: the database has chain {known}, the node has chain {found} (chain ID and genesis hash). A node with a new \
-             genesis has another chain; use an empty database, or the former node"
-        )
-    }
-
-    /// The indexer stopped because the node's block differs from the stored one.
-    pub fn contradiction(number: impl Display) -> String {
-        format!(
-            "block {number}: the node and the database have different blocks, and this chain cannot be reverted. Compare the block \
-             with another node; use an empty database if the indexed block is wrong"
-        )
-    }
-
     /// Error: no page has this path.
     pub fn no_page(path: &str) -> String {
         format!("Page not found: {path}.")
+    }
+}
+
+/// Name of a validator, by its index in the committee.
+pub fn validator(index: u64) -> String {
+    format!("validator {index}")
+}
+
+/// Command that compares a source with the code of a contract.
+pub fn verify_command(address: impl std::fmt::Display) -> String {
+    format!("corniche contract verify {address}")
+}
+
+/// Names of a validator's keys.
+pub mod keys {
+    pub const CONSENSUS_KEY: &str = "Consensus key";
+    pub const BLS_KEY: &str = "BLS key";
+    pub const NETWORK_KEY: &str = "Network key";
+}
+
+/// Errors of lookups that pages and the API share.
+pub mod lookup {
+    use std::fmt::Display;
+
+    /// Error: the database does not contain the transaction, and the node does not respond.
+    pub fn transaction_unknown(hash: impl Display, newest: &str) -> String {
+        format!(
+            "Transaction {hash} is not in the indexed blocks, up to {newest}. It may be pending or in a newer block, but the node is \
+             unavailable."
+        )
+    }
+
+    /// Error: neither the database nor the node knows the transaction.
+    pub fn no_transaction(hash: impl Display, newest: &str) -> String {
+        format!("Transaction {hash} not found: neither in the indexed blocks, up to {newest}, nor in the node's pool.")
+    }
+
+    /// Error: the round is outside of the stored range.
+    pub fn no_round(round: &str, oldest: &str, newest: &str) -> String {
+        format!("Round {round} not found: rounds {oldest} to {newest} are stored.")
+    }
+
+    /// Error: all requested rounds are outside of the stored range.
+    pub fn no_rounds(oldest: &str, newest: &str) -> String {
+        format!("Rounds not found: rounds {oldest} to {newest} are stored.")
     }
 }
 

@@ -196,16 +196,6 @@ pub fn no_round_yet(round: &str) -> String {
     format!("Round {round} not found: no rounds are known yet.")
 }
 
-/// Error: the round is outside of the stored range.
-pub fn not_kept(round: &str, oldest: &str, newest: &str) -> String {
-    format!("Round {round} not found: rounds {oldest} to {newest} are stored.")
-}
-
-/// Error: all requested rounds are outside of the stored range.
-pub fn none_kept(oldest: &str, newest: &str) -> String {
-    format!("Rounds not found: rounds {oldest} to {newest} are stored.")
-}
-
 /// A proposal in one sentence: position, author, size and number of parents.
 pub fn proposal(place: &str, author: u64, bytes: &str, parents: usize) -> String {
     format!("{place}, {VALIDATOR} {author}: {bytes}, {}", builds_on(parents))
@@ -295,9 +285,6 @@ pub fn after_leader_came(took: &str) -> String {
 pub fn after_came(took: &str) -> String {
     format!("{took} after its proposal arrived")
 }
-
-/// Reason for a missing picture: the operator configured the explorer to keep no rounds.
-pub const KEEPS_NONE: &str = "the explorer is configured to keep no rounds";
 
 /// Texts of the picture's script, by the names the script uses. The script replaces `{}` by a value.
 pub const SCRIPT: [(&str, &str); 6] = [

@@ -1,7 +1,5 @@
 //! Texts about transactions.
 
-use std::fmt::Display;
-
 pub const TITLE: &str = "Transaction";
 pub const HASH: &str = "Transaction hash";
 pub const BLOCK: &str = "Block";
@@ -51,16 +49,3 @@ pub const NOT_EXECUTED: &str = "ordered, not executed:";
 pub const POSITION: &str = "position";
 pub const OF_GAS: &str = "gas";
 pub const BAD_HASH: &str = "Invalid transaction hash: expected 0x and 64 hexadecimal digits.";
-
-/// Error: the database does not contain the transaction, and the node does not respond.
-pub fn not_asked(hash: impl Display, newest: &str) -> String {
-    format!(
-        "Transaction {hash} is not in the indexed blocks, up to {newest}. It may be pending or in a newer block, but the node is \
-         unavailable."
-    )
-}
-
-/// Error: neither the database nor the node knows the transaction.
-pub fn missing(hash: impl Display, newest: &str) -> String {
-    format!("Transaction {hash} not found: neither in the indexed blocks, up to {newest}, nor in the node's pool.")
-}

@@ -4,9 +4,9 @@ use crate::{
     database::{Read, int, sql},
     format,
     indexer::dag::{AUTOBAHN, Round, content, distinct},
-    pages::Failure,
     site::Site,
-    words::dag as words,
+    texts::lookup,
+    views::Failure,
 };
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot};
@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of rounds in a picture.
 pub const COLUMNS: u64 = 24;
+
+/// Maximum number of rounds in one API response.
+pub const MOST_ROUNDS: u64 = 64;
 
 /// Number of rounds that are read after those of the picture, because they decide about them.
 const AFTER: u64 = 8;
@@ -68,7 +71,7 @@ impl Window {
         let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
         if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
             let (round, oldest, newest) = (format::number(round), format::number(oldest), format::number(newest));
-            return Err(Failure::NotFound(words::not_kept(&round, &oldest, &newest)));
+            return Err(Failure::NotFound(lookup::no_round(&round, &oldest, &newest)));
         }
         let last = about.map_or(newest, |round| (round + COLUMNS / 2 - 1).max(oldest + COLUMNS - 1).min(newest));
         let first = (last + 1).saturating_sub(COLUMNS).max(oldest);
@@ -78,13 +81,13 @@ impl Window {
     /// Loads a range for the API. The default of a missing bound follows from the other bound and the maximum length.
     pub async fn range(site: &Site, from: Option<u64>, to: Option<u64>) -> Result<Option<Self>, Failure> {
         let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
-        let most = super::MOST_ROUNDS;
+        let most = MOST_ROUNDS;
         let last = to.unwrap_or(from.map_or(newest, |from| from.saturating_add(most - 1)));
         let first = from.unwrap_or((last.min(newest) + 1).saturating_sub(most));
         let (first, last) = (first.max(oldest), last.min(newest));
         if first > last {
             let (oldest, newest) = (format::number(oldest), format::number(newest));
-            return Err(Failure::NotFound(words::none_kept(&oldest, &newest)));
+            return Err(Failure::NotFound(lookup::no_rounds(&oldest, &newest)));
         }
         Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
     }

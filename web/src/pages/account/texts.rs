@@ -1,5 +1,8 @@
 //! Texts of account pages.
 
+pub mod contract;
+pub mod wallet;
+
 pub const TITLE: &str = "Account";
 pub const CONTRACT: &str = "Contract";
 pub const OVERVIEW: &str = "Overview";

@@ -17,7 +17,7 @@ pub const SCRIPT: [(&str, &str); 21] = [
     ("anyway", "Send anyway"),
     ("undone", "This transaction would revert: {}"),
     ("sent", "Sent:"),
-    ("reverted", super::status::REVERTED),
+    ("reverted", crate::texts::status::REVERTED),
     ("quiet", "The explorer does not respond. The transaction may still be executed; see its page."),
     ("unheard", "The explorer's node does not know the transaction. The wallet may have sent it to another network."),
     ("later", "Still pending. This page stopped polling; open the page of the transaction."),
