@@ -53,7 +53,7 @@ pub enum DatabaseError {
     },
     /// A row has a value that this program does not write.
     #[error("explorer database: invalid value in column {column}: {problem}")]
-    Nonsense {
+    InvalidValue {
         /// Column name.
         column: &'static str,
         /// Description of the invalid value.
@@ -279,18 +279,18 @@ pub trait Read {
 
     /// Reads an address: 20 bytes.
     fn address(&self, column: &'static str) -> Result<Address, DatabaseError> {
-        Address::try_from(self.bytes(column)?.as_slice()).map_err(|error| nonsense(column, error))
+        Address::try_from(self.bytes(column)?.as_slice()).map_err(|error| invalid_value(column, error))
     }
 
     /// Reads a nullable address: 20 bytes.
     fn maybe_address(&self, column: &'static str) -> Result<Option<Address>, DatabaseError> {
         let bytes = self.maybe_bytes(column)?;
-        bytes.map(|bytes| Address::try_from(bytes.as_slice())).transpose().map_err(|error| nonsense(column, error))
+        bytes.map(|bytes| Address::try_from(bytes.as_slice())).transpose().map_err(|error| invalid_value(column, error))
     }
 
     /// Reads a hash: 32 bytes.
     fn hash(&self, column: &'static str) -> Result<B256, DatabaseError> {
-        B256::try_from(self.bytes(column)?.as_slice()).map_err(|error| nonsense(column, error))
+        B256::try_from(self.bytes(column)?.as_slice()).map_err(|error| invalid_value(column, error))
     }
 
     /// Reads the first four bytes of a call's input; `None` if there are fewer than four.
@@ -300,12 +300,12 @@ pub trait Read {
 
     /// Reads a 256-bit number.
     fn amount(&self, column: &'static str) -> Result<U256, DatabaseError> {
-        U256::try_from_be_slice(&self.bytes(column)?).ok_or_else(|| nonsense(column, "more than 32 bytes"))
+        U256::try_from_be_slice(&self.bytes(column)?).ok_or_else(|| invalid_value(column, "more than 32 bytes"))
     }
 }
 
-fn nonsense(column: &'static str, problem: impl ToString) -> DatabaseError {
-    DatabaseError::Nonsense { column, problem: problem.to_string() }
+fn invalid_value(column: &'static str, problem: impl ToString) -> DatabaseError {
+    DatabaseError::InvalidValue { column, problem: problem.to_string() }
 }
 
 impl Read for AnyRow {

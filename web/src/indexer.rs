@@ -16,7 +16,6 @@
 //! the indexed ones, and the indexer starts again from the first block. Any other chain that contradicts the indexed
 //! blocks is rejected, and so is a chain with another genesis block.
 
-mod books;
 pub mod calls;
 pub mod certificates;
 pub mod contracts;
@@ -28,20 +27,21 @@ mod group;
 pub mod ledger;
 mod progress;
 mod subscription;
+mod token_balances;
 pub mod tokens;
 pub mod uploads;
 pub mod write;
 
 use crate::{
     database::{Database, DatabaseError},
+    indexer_status::{Halt, IndexerStatus},
     live::{Live, Tick},
     node::{Node, NodeError, WholeBlock},
-    state::{Halt, Standing},
 };
 use alloy_primitives::B256;
 use certificates::Chain;
 use contracts::Code;
-use digest::{Digest, Nonsense, digest};
+use digest::{Digest, InvalidBlock, digest};
 use futures::{StreamExt, TryStreamExt, stream};
 use group::Group;
 pub use group::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP};
@@ -52,8 +52,8 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use subscription::News;
-use write::{Asked, Tip};
+use subscription::Notifications;
+use write::{FetchedMetadata, Tip};
 
 /// Most blocks of one request, and concurrent requests. A node limits the size of its responses, so large blocks are
 /// fetched in smaller requests.
@@ -98,7 +98,7 @@ pub enum IndexError {
     Node(#[from] NodeError),
     /// The node sent an invalid block.
     #[error(transparent)]
-    Nonsense(#[from] Nonsense),
+    InvalidBlock(#[from] InvalidBlock),
     /// The database belongs to another chain.
     #[error("{0}")]
     Halt(Halt),
@@ -109,14 +109,14 @@ pub struct Indexer {
     node: Node,
     database: Database,
     connection: PoolConnection<Any>,
-    standing: Arc<Standing>,
+    indexer_status: Arc<IndexerStatus>,
     live: Live,
     tip: Option<Tip>,
     /// `true` if the node is known to have the database's chain.
-    introduced: bool,
-    /// `true` if the chain may be reverted; set by `introduce`.
+    identified: bool,
+    /// `true` if the chain may be reverted; set by `identify_chain`.
     development: bool,
-    /// Number of validators; set by `introduce`.
+    /// Number of validators; set by `identify_chain`.
     committee: u64,
     /// Progress log of the initial sync.
     progress: Progress,
@@ -124,12 +124,12 @@ pub struct Indexer {
     at_once: u64,
     /// `true` once the indexer has reached the node's head: blocks are new, and pages are notified.
     at_head: bool,
-    dag: dag::Lane,
-    calls: calls::Lane,
-    executions: executions::Lane,
+    dag: dag::SyncTask,
+    calls: calls::SyncTask,
+    executions: executions::SyncTask,
     uploads: Option<uploads::Inbox>,
     /// Notifications of the node; empty without a subscription.
-    news: Arc<News>,
+    notifications: Arc<Notifications>,
 }
 
 impl Indexer {
@@ -137,7 +137,7 @@ impl Indexer {
     pub async fn new(
         node: Node,
         database: &Database,
-        standing: Arc<Standing>,
+        indexer_status: Arc<IndexerStatus>,
         live: Live,
         keep: Keep,
     ) -> Result<Self, DatabaseError> {
@@ -147,24 +147,24 @@ impl Indexer {
         if let Some(said) = write::remembered(&mut connection, INTRODUCTION).await?
             && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&said)
         {
-            standing.introduced(chain_id, genesis, development, committee);
+            indexer_status.set_chain(chain_id, genesis, development, committee);
         }
         if let Some(tip) = tip {
-            standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
+            indexer_status.set_indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
-        standing.certified(certificates::reached(&mut connection).await?);
-        let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
+        indexer_status.set_certified(certificates::reached(&mut connection).await?);
+        let (dag, calls) = (dag::SyncTask::new(keep.dag_rounds), calls::SyncTask::new(keep.calls));
         let progress = Progress::begin(tip.map_or(0, |tip| tip.number), Instant::now());
         let (development, committee, at_head, uploads) = (false, 0, false, None);
-        let (introduced, at_once, executions) = (false, BLOCKS_AT_ONCE, executions::Lane::default());
+        let (identified, at_once, executions) = (false, BLOCKS_AT_ONCE, executions::SyncTask::default());
         Ok(Self {
             node,
             database: database.clone(),
             connection,
-            standing,
+            indexer_status,
             live,
             tip,
-            introduced,
+            identified,
             development,
             committee,
             progress,
@@ -174,7 +174,7 @@ impl Indexer {
             calls,
             executions,
             uploads,
-            news: Arc::default(),
+            notifications: Arc::default(),
         })
     }
 
@@ -186,10 +186,10 @@ impl Indexer {
     /// Follows the node until the task is dropped or the indexer halts.
     pub async fn run(mut self) {
         let topics = self.dag.topics();
-        let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), topics, Arc::clone(&self.news)));
+        let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), topics, Arc::clone(&self.notifications)));
         while let Some(pause) = self.step().await {
             if !pause.is_zero() {
-                let _ = tokio::time::timeout(pause, self.news.new_head()).await;
+                let _ = tokio::time::timeout(pause, self.notifications.new_head()).await;
             }
         }
         listening.abort();
@@ -198,25 +198,25 @@ impl Indexer {
     /// Runs one turn and returns the pause before the next one; `None` if the indexer has halted. Cancel-safe: data
     /// that was not written is fetched again.
     pub async fn step(&mut self) -> Option<Duration> {
-        if let Some(uploads) = self.uploads.as_mut().filter(|_| self.introduced) {
+        if let Some(uploads) = self.uploads.as_mut().filter(|_| self.identified) {
             uploads.serve(&self.node, &mut self.connection, self.tip.map(|tip| tip.number)).await;
         }
-        let turn = match self.introduced {
-            false => self.introduce().await.map(|()| true),
+        let turn = match self.identified {
+            false => self.identify_chain().await.map(|()| true),
             true => self.turn().await,
         };
         let turn = match turn {
-            Err(IndexError::Halt(halt @ Halt::Contradiction { .. })) => Err(self.why_contradicted(halt).await),
+            Err(IndexError::Halt(halt @ Halt::Contradiction { .. })) => Err(self.explain_contradiction(halt).await),
             turn => turn,
         };
         match turn {
             Ok(busy) => {
-                self.standing.works();
+                self.indexer_status.clear_error();
                 Some(if busy { Duration::ZERO } else { PAUSE })
             }
             Err(IndexError::Halt(halt)) => {
                 tracing::error!(%halt, "the indexer stops");
-                self.standing.halt(halt);
+                self.indexer_status.set_halt(halt);
                 None
             }
             Err(error) => {
@@ -227,16 +227,16 @@ impl Indexer {
                     self.connection = connection;
                 }
                 tracing::warn!(%error, "indexing failed; retrying");
-                self.standing.waits(error.to_string());
+                self.indexer_status.set_error(error.to_string());
                 // The node may have been replaced while it was unreachable.
-                self.introduced = false;
+                self.identified = false;
                 Some(PAUSE_AFTER_FAILURE)
             }
         }
     }
 
     /// Checks that the node has the database's chain. An empty database takes over the node's chain.
-    async fn introduce(&mut self) -> Result<(), IndexError> {
+    async fn identify_chain(&mut self) -> Result<(), IndexError> {
         let (chain_id, genesis) = self.node.identity().await?;
         let found = format!("{chain_id} {genesis}");
         match write::remembered(&mut self.connection, "chain").await? {
@@ -246,22 +246,22 @@ impl Indexer {
         }
         self.development = self.node.is_development().await?;
         self.calls.served = self.node.has_traces().await?;
-        self.standing.traced(self.calls.reached(&mut self.connection).await?);
+        self.indexer_status.set_traced(self.calls.reached(&mut self.connection).await?);
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
-        self.dag.introduced(&committee.engine, self.committee);
-        self.executions.introduced();
+        self.dag.chain_identified(&committee.engine, self.committee);
+        self.executions.chain_identified();
         let said = json!((chain_id, genesis, self.development, &committee));
         write::remember(&mut self.connection, INTRODUCTION, said.to_string()).await?;
-        self.standing.introduced(chain_id, genesis, self.development, committee);
-        self.introduced = true;
+        self.indexer_status.set_chain(chain_id, genesis, self.development, committee);
+        self.identified = true;
         Ok(())
     }
 
     /// Returns the reason for contradicting blocks. The node may have been wiped and started with another chain, which
     /// its identity shows.
-    async fn why_contradicted(&mut self, halt: Halt) -> IndexError {
-        match self.introduce().await {
+    async fn explain_contradiction(&mut self, halt: Halt) -> IndexError {
+        match self.identify_chain().await {
             Ok(()) => IndexError::Halt(halt),
             Err(error) => error,
         }
@@ -271,10 +271,10 @@ impl Indexer {
     async fn turn(&mut self) -> Result<bool, IndexError> {
         let heads = self.node.heads().await?;
         let heard_ms = now_ms();
-        self.standing.heads(&heads);
+        self.indexer_status.set_heads(&heads);
         let next = self.tip.map_or(0, |tip| tip.number + 1);
-        if !self.still_leads_to(heads.executed.number, heads.executed.hash).await? {
-            self.begin_again().await?;
+        if !self.extends_tip_of(heads.executed.number, heads.executed.hash).await? {
+            self.restart_from_genesis().await?;
             return Ok(true);
         }
         let behind = heads.executed.number.saturating_add(1).saturating_sub(next);
@@ -288,23 +288,24 @@ impl Indexer {
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
         // Certificates may be missing, or take long to catch up, and the node drops rounds meanwhile. So the error of
         // one lane is returned only after the others have run.
-        let dag = self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await;
+        let dag =
+            self.dag.follow(&self.node, &mut self.connection, &self.live, &self.indexer_status, &self.notifications).await;
         // Before the certificate, because the page of a block is final with it.
         let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await;
         if let Ok(Some(certified)) = certified {
-            self.standing.certified(Some(certified));
+            self.indexer_status.set_certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
-        self.standing.traced(self.calls.reached(&mut self.connection).await?);
+        self.indexer_status.set_traced(self.calls.reached(&mut self.connection).await?);
         dag?;
         let certified = certified?.is_some();
         Ok(grew || too_large || traced || told || certified)
     }
 
     /// Returns `true` if the indexed blocks agree with the node's head.
-    async fn still_leads_to(&mut self, head: u64, head_hash: B256) -> Result<bool, IndexError> {
+    async fn extends_tip_of(&mut self, head: u64, head_hash: B256) -> Result<bool, IndexError> {
         let Some(tip) = self.tip else { return Ok(true) };
         if head > tip.number {
             // The next block's parent hash is checked when it is read.
@@ -319,15 +320,15 @@ impl Indexer {
         }
     }
 
-    async fn begin_again(&mut self) -> Result<(), IndexError> {
+    async fn restart_from_genesis(&mut self) -> Result<(), IndexError> {
         // The blocks may have vanished because the node was wiped meanwhile.
-        self.introduce().await?;
+        self.identify_chain().await?;
         tracing::info!("chain reverted; indexing again from the first block");
         write::clear(&mut self.connection).await?;
-        self.standing.certified(None);
-        self.dag.forget();
-        self.calls.forget();
-        self.executions.forget();
+        self.indexer_status.set_certified(None);
+        self.dag.reset();
+        self.calls.reset();
+        self.executions.reset();
         self.tip = None;
         self.live.send(Tick::Reverted);
         Ok(())
@@ -358,9 +359,9 @@ impl Indexer {
                 Err(error) => Err(error.into()),
             };
             match follow {
-                Ok(Follow::Tip) => {}
-                Ok(Follow::Later) => break,
-                Ok(Follow::Another) if self.development => return self.begin_again().await.map(|()| false),
+                Ok(Continuity::Tip) => {}
+                Ok(Continuity::Later) => break,
+                Ok(Continuity::Another) if self.development => return self.restart_from_genesis().await.map(|()| false),
                 // Earlier blocks are valid, regardless of this one.
                 other => {
                     self.write(group).await?;
@@ -374,7 +375,7 @@ impl Indexer {
     }
 
     /// Adds blocks that extend the tip to the group, and writes the group when it is full.
-    async fn take(&mut self, group: &mut Group, blocks: Vec<WholeBlock>) -> Result<Follow, IndexError> {
+    async fn take(&mut self, group: &mut Group, blocks: Vec<WholeBlock>) -> Result<Continuity, IndexError> {
         let seen_ms = self.at_head.then(now_ms);
         for whole in &blocks {
             let one = digest(whole, seen_ms)?;
@@ -388,15 +389,15 @@ impl Indexer {
             match tip {
                 // The node had fewer blocks when it answered the previous requests: it syncs or was reverted. The next
                 // turn detects it.
-                _ if one.number != tip.map_or(0, |tip| tip.number + 1) => return Ok(Follow::Later),
-                Some(tip) if tip.hash != one.parent => return Ok(Follow::Another),
+                _ if one.number != tip.map_or(0, |tip| tip.number + 1) => return Ok(Continuity::Later),
+                Some(tip) if tip.hash != one.parent => return Ok(Continuity::Another),
                 _ => group.push(one),
             }
             if group.is_full() {
                 self.write(std::mem::take(group)).await?;
             }
         }
-        Ok(Follow::Tip)
+        Ok(Continuity::Tip)
     }
 
     async fn write(&mut self, group: Group) -> Result<(), IndexError> {
@@ -415,7 +416,7 @@ impl Indexer {
             return Err(error);
         }
         self.tip = Some(tip);
-        self.standing.indexed(number, time_ms);
+        self.indexer_status.set_indexed(number, time_ms);
         self.tell(number);
         if self.at_head {
             ticks.into_iter().for_each(|tick| self.live.send(tick));
@@ -425,15 +426,15 @@ impl Indexer {
 
     /// Logs progress from time to time during a long sync.
     fn tell(&mut self, number: u64) {
-        let Some(per_second) = self.progress.come_to(number, self.at_head, Instant::now()) else { return };
-        let head = self.standing.now().heads.map_or(0, |heads| heads.executed.number);
+        let Some(per_second) = self.progress.advance(number, self.at_head, Instant::now()) else { return };
+        let head = self.indexer_status.snapshot().heads.map_or(0, |heads| heads.executed.number);
         tracing::info!("read {number} of {head} blocks, {per_second:.0} a second");
     }
 
     /// Fetches data about tokens and contracts that the blocks mention but do not contain.
-    async fn ask_about(&mut self, digests: &[Digest]) -> Result<Asked, IndexError> {
+    async fn ask_about(&mut self, digests: &[Digest]) -> Result<FetchedMetadata, IndexError> {
         let unknown = write::unknown(&mut self.connection, digests).await?;
-        let mut asked = Asked::default();
+        let mut asked = FetchedMetadata::default();
         let names = tokens::names(&self.node, &unknown.tokens).await?;
         asked.tokens = unknown.tokens.into_iter().zip(names).collect();
         for addresses in unknown.contracts.chunks(CODES_AT_ONCE) {
@@ -446,7 +447,7 @@ impl Indexer {
 }
 
 /// Relation of fetched blocks to the indexed ones.
-enum Follow {
+enum Continuity {
     /// They extend the tip.
     Tip,
     /// There is a gap before them.
@@ -467,11 +468,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_written_before_counts_from_the_start() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         filled.write_block(41, 1_700_000_000_000).await;
-        let (standing, live) = (Arc::new(Standing::default()), Live::default());
-        let (node, database) = (filled.site.node.clone(), &filled.site.database);
-        let _indexer = Indexer::new(node, database, Arc::clone(&standing), live, Keep::default()).await.unwrap();
-        assert_eq!(standing.now().indexed, Some((41, 1_700_000_000_000)));
+        let (indexer_status, live) = (Arc::new(IndexerStatus::default()), Live::default());
+        let (node, database) = (filled.app.node.clone(), &filled.app.database);
+        let _indexer = Indexer::new(node, database, Arc::clone(&indexer_status), live, Keep::default()).await.unwrap();
+        assert_eq!(indexer_status.snapshot().indexed, Some((41, 1_700_000_000_000)));
     }
 }

@@ -9,16 +9,16 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// Most concurrent requests to the node, for pages and for the indexer each. Further requests wait.
-pub(crate) const MOST_AT_ONCE: usize = 16;
+pub(crate) const MAX_CONCURRENT: usize = 16;
 
 /// Gas limit of a metadata call, many times the cost of reading a name. A batch of endless loops ends long before the
 /// node's timeout.
-const GAS_OF_A_CALL: &str = "0x1e8480";
+const METADATA_CALL_GAS: &str = "0x1e8480";
 
 const BLOCK: &str = "eth_getBlockByNumber";
 
 /// Timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Async client of a node's RPC. Each request runs on a blocking thread.
 #[derive(Clone, Debug)]
@@ -263,12 +263,12 @@ pub struct TracedTransaction {
 impl Node {
     /// Creates a client for the node at this URL. Sends no request.
     pub fn new(url: &str) -> Self {
-        Self { client: Client::with_timeout(url, PATIENCE), turns: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Self { client: Client::with_timeout(url, REQUEST_TIMEOUT), turns: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
     }
 
     /// Returns a client of this node with its own concurrency limit, so that neither has to wait for the other's
     /// requests.
-    pub fn apart(&self) -> Self {
+    pub fn with_own_limit(&self) -> Self {
         Self::new(self.url())
     }
 
@@ -324,7 +324,7 @@ impl Node {
     pub async fn identity(&self) -> Result<(u64, B256), NodeError> {
         let chain_id = self.with(Client::chain_id).await?;
         let genesis = self.block_hash(0).await?;
-        Ok((chain_id, genesis.ok_or_else(|| nonsense(BLOCK, "no block 0"))?))
+        Ok((chain_id, genesis.ok_or_else(|| invalid_response(BLOCK, "no block 0"))?))
     }
 
     /// Returns `true` for a development chain, which may be reverted.
@@ -409,7 +409,7 @@ impl Node {
         let requests = vec![ask("eth_getBalance"), ask("eth_getTransactionCount"), ask("eth_getCode")];
         let answers: Vec<Result<Box<RawValue>, _>> = self.ask_all(requests).await?;
         let mut answers = answers.into_iter();
-        let mut next = || answers.next().unwrap_or_else(|| Err(nonsense("batch", "a response is missing")));
+        let mut next = || answers.next().unwrap_or_else(|| Err(invalid_response("batch", "a response is missing")));
         let (balance, nonce, code) = (next()?, next()?, next()?);
         let nonce: U64 = decode(&nonce)?;
         Ok((decode(&balance)?, nonce.to(), decode(&code)?))
@@ -420,7 +420,7 @@ impl Node {
     pub async fn calls(&self, calls: Vec<(Address, Bytes)>) -> Result<Vec<Option<Bytes>>, NodeError> {
         let request = |(to, input): &(Address, Bytes)| Request {
             method: "eth_call",
-            params: json!([{"to": to, "input": input, "gas": GAS_OF_A_CALL}, "latest"]),
+            params: json!([{"to": to, "input": input, "gas": METADATA_CALL_GAS}, "latest"]),
         };
         let requests: Vec<_> = calls.iter().map(request).collect();
         let answers: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;
@@ -472,7 +472,7 @@ fn check_number(answered: U64, asked: u64) -> Result<(), ClientError> {
     if answered == U64::from(asked) {
         return Ok(());
     }
-    Err(nonsense(BLOCK, &format!("expected block {asked}, got {answered}")))
+    Err(invalid_response(BLOCK, &format!("expected block {asked}, got {answered}")))
 }
 
 /// Formats a number as an RPC quantity.
@@ -481,10 +481,10 @@ pub fn quantity(number: u64) -> String {
 }
 
 fn decode<T: DeserializeOwned>(answer: &RawValue) -> Result<T, ClientError> {
-    serde_json::from_str(answer.get()).map_err(|error| nonsense("batch", &error.to_string()))
+    serde_json::from_str(answer.get()).map_err(|error| invalid_response("batch", &error.to_string()))
 }
 
-fn nonsense(method: &str, problem: &str) -> ClientError {
+fn invalid_response(method: &str, problem: &str) -> ClientError {
     ClientError::Nonsense { method: method.into(), problem: problem.into() }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of the API.
 
-use super::form::object;
+use super::schema::object;
 use crate::{database::DatabaseError, node::NodeError, views::Failure};
 use axum::{
     Json,

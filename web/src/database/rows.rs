@@ -10,8 +10,8 @@ use sqlx::{
 use std::fmt::Write;
 
 /// Most rows and most parameters of one statement. PostgreSQL accepts 65,535 parameters, SQLite 32,766.
-const MOST_ROWS: usize = 256;
-const MOST_PARAMETERS: usize = 16_384;
+const MAX_ROWS: usize = 256;
+const MAX_PARAMETERS: usize = 16_384;
 
 /// A nullable value of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Rows {
 /// Splits rows into statements. Uses only few different sizes, so that databases keep the prepared statements: the
 /// cache of each holds a hundred.
 pub(super) fn chunks(rows: usize, columns: usize) -> impl Iterator<Item = usize> {
-    let most = MOST_ROWS.min(MOST_PARAMETERS / columns);
+    let most = MAX_ROWS.min(MAX_PARAMETERS / columns);
     let mut left = rows;
     std::iter::from_fn(move || {
         let rows = [1, 8, 64].map(|part| most / part).into_iter().find(|rows| (1..=left).contains(rows)).unwrap_or(1);
@@ -302,8 +302,8 @@ mod tests {
         for (rows, columns) in [(0, 3), (1, 3), (15, 3), (16, 3), (300, 18), (255, 1), (1_000, 100)] {
             let chunks: Vec<_> = chunks(rows, columns).collect();
             assert_eq!(chunks.iter().sum::<usize>(), rows, "{chunks:?}");
-            assert!(chunks.iter().all(|rows| rows * columns <= MOST_PARAMETERS && *rows > 0), "{chunks:?}");
-            assert!(columns > 256 || chunks.len() <= rows / MOST_ROWS + 3 * 7, "{chunks:?}");
+            assert!(chunks.iter().all(|rows| rows * columns <= MAX_PARAMETERS && *rows > 0), "{chunks:?}");
+            assert!(columns > 256 || chunks.len() <= rows / MAX_ROWS + 3 * 7, "{chunks:?}");
         }
     }
 }

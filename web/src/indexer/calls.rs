@@ -21,21 +21,21 @@ const BLOCKS_AT_ONCE: u64 = 1_000;
 const TRACES_AT_ONCE: usize = 4;
 
 /// Most attempts to trace a block.
-const MOST_ATTEMPTS: u32 = 40;
+const MAX_ATTEMPTS: u32 = 40;
 
 /// Progress is not logged while the lane is at most this many blocks behind.
 const NEAR: u64 = 32;
 
 /// Most calls of a block that are kept.
-const MOST_CALLS: usize = 50_000;
+const MAX_CALLS: usize = 50_000;
 
 /// Most characters of an error message, and most bytes of its return data.
-const MOST_ERROR: usize = 256;
-const MOST_OUTPUT: usize = 1_024;
+const MAX_ERROR: usize = 256;
+const MAX_OUTPUT: usize = 1_024;
 
 /// The sync task for inner calls.
 #[derive(Debug)]
-pub struct Lane {
+pub struct SyncTask {
     wanted: bool,
     /// `true` if the node serves traces.
     pub served: bool,
@@ -46,14 +46,14 @@ pub struct Lane {
     failed: (u64, u32),
 }
 
-impl Lane {
+impl SyncTask {
     /// Does nothing unless `wanted`.
     pub fn new(wanted: bool) -> Self {
         Self { wanted, served: false, traced: None, progress: None, failed: (0, 0) }
     }
 
     /// Resets the lane after a revert of the chain.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         (self.traced, self.failed) = (None, (0, 0));
     }
 
@@ -134,16 +134,16 @@ impl Lane {
         self.traced = Some(number);
         let (is_near, now) = (tip.saturating_sub(number) <= NEAR, Instant::now());
         let progress = self.progress.get_or_insert_with(|| Progress::begin(number, now));
-        if let Some(per_second) = progress.come_to(number, is_near, now) {
+        if let Some(per_second) = progress.advance(number, is_near, now) {
             tracing::info!("traced {number} of {tip} blocks, {per_second:.0} blocks per second");
         }
     }
 
-    /// Counts a failure of a block. Returns `true` after [`MOST_ATTEMPTS`] failures.
+    /// Counts a failure of a block. Returns `true` after [`MAX_ATTEMPTS`] failures.
     fn failed_too_often(&mut self, number: u64) -> bool {
         let before = if self.failed.0 == number { self.failed.1 } else { 0 };
         self.failed = (number, before + 1);
-        self.failed.1 >= MOST_ATTEMPTS
+        self.failed.1 >= MAX_ATTEMPTS
     }
 }
 
@@ -177,10 +177,10 @@ pub async fn write_block(
     {
         let transaction = Place::new(block, position as u64);
         if let Some(error) = cut(outermost.error.as_deref()) {
-            let output = outermost.output[..outermost.output.len().min(MOST_OUTPUT)].to_vec();
+            let output = outermost.output[..outermost.output.len().min(MAX_OUTPUT)].to_vec();
             undone.push([transaction.into(), error.into(), cut(outermost.revert_reason.as_deref()).into(), output.into()]);
         }
-        let inside = MOST_CALLS - rows.len().min(MOST_CALLS);
+        let inside = MAX_CALLS - rows.len().min(MAX_CALLS);
         for (depth, frame) in outermost.in_order(1 + inside).into_iter().skip(1) {
             let place = Place::new(block, rows.len() as u64);
             let selector = frame.input.get(..4).map(<[u8]>::to_vec);
@@ -219,7 +219,7 @@ pub async fn write_block(
 }
 
 fn cut(text: Option<&str>) -> Option<String> {
-    text.map(|text| text.chars().take(MOST_ERROR).collect())
+    text.map(|text| text.chars().take(MAX_ERROR).collect())
 }
 
 /// Returns the static name of a call type; `CALL` for unknown ones.

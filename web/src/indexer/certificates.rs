@@ -3,8 +3,8 @@
 use super::{IndexError, digest::DAY_MS, now_ms, write};
 use crate::{
     database::{DatabaseError, Read, Rows, int, sql},
+    indexer_status::Halt,
     node::{Node, NodeError, quantity},
-    state::Halt,
 };
 use corniche_api::Certificate;
 use corniche_client::{ClientError, Request};

@@ -21,20 +21,20 @@ const REACH: u64 = 1_024;
 
 /// The sync task for execution statistics.
 #[derive(Debug, Default)]
-pub struct Lane {
+pub struct SyncTask {
     /// `false` once the node rejected the method.
     served: bool,
     asked: Option<u64>,
 }
 
-impl Lane {
+impl SyncTask {
     /// Resets the knowledge about the node, which may have been replaced.
-    pub fn introduced(&mut self) {
+    pub fn chain_identified(&mut self) {
         self.served = true;
     }
 
     /// Resets the lane after a revert of the chain.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         self.asked = None;
     }
 

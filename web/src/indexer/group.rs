@@ -1,7 +1,7 @@
 //! Groups of blocks that are written in one database transaction. A transaction costs as much as many rows, so a group
 //! has many blocks. But a waiting group uses memory, and the size of its blocks is untrusted.
 
-use super::{contracts::MOST_ABI_BYTES, digest::Digest};
+use super::{contracts::MAX_ABI_BYTES, digest::Digest};
 use alloy_primitives::Address;
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub const TRANSACTIONS_IN_GROUP: u64 = 4_000;
 /// Bytes of rows at which a group is full.
 const BYTES_IN_GROUP: usize = 32 << 20;
 /// Number of contracts at which a group is full. Their ABIs are loaded before the group is written.
-const CONTRACTS_IN_GROUP: usize = (64 << 20) / MOST_ABI_BYTES;
+const CONTRACTS_IN_GROUP: usize = (64 << 20) / MAX_ABI_BYTES;
 
 /// Blocks to be written; each is the parent of the next one.
 #[derive(Debug, Default)]

@@ -4,15 +4,15 @@ use crate::node::{Node, NodeError};
 use alloy_primitives::{Address, Bytes, U256};
 
 /// Most characters of a name and of a symbol.
-const MOST_NAME: usize = 64;
-const MOST_SYMBOL: usize = 24;
+const MAX_NAME: usize = 64;
+const MAX_SYMBOL: usize = 24;
 
 /// Most tokens of one request.
 const AT_ONCE: usize = 16;
 
 /// A token's metadata, truncated. Fields are empty if the contract returns nothing valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Name {
+pub struct TokenMetadata {
     /// `name()`.
     pub name: String,
     /// `symbol()`.
@@ -22,18 +22,18 @@ pub struct Name {
 }
 
 /// Selectors of `name()`, `symbol()` and `decimals()`.
-const QUESTIONS: [[u8; 4]; 3] = [[0x06, 0xfd, 0xde, 0x03], [0x95, 0xd8, 0x9b, 0x41], [0x31, 0x3c, 0xe5, 0x67]];
+const METADATA_CALLS: [[u8; 4]; 3] = [[0x06, 0xfd, 0xde, 0x03], [0x95, 0xd8, 0x9b, 0x41], [0x31, 0x3c, 0xe5, 0x67]];
 
 /// Calls tokens for their metadata.
-pub async fn names(node: &Node, tokens: &[Address]) -> Result<Vec<Name>, NodeError> {
+pub async fn names(node: &Node, tokens: &[Address]) -> Result<Vec<TokenMetadata>, NodeError> {
     let mut names = Vec::with_capacity(tokens.len());
     for tokens in tokens.chunks(AT_ONCE) {
-        let calls = tokens.iter().flat_map(|token| QUESTIONS.map(|question| (*token, Bytes::from(question))));
+        let calls = tokens.iter().flat_map(|token| METADATA_CALLS.map(|selector| (*token, Bytes::from(selector))));
         let answers = node.calls(calls.collect()).await?;
-        for answers in answers.chunks(QUESTIONS.len()) {
+        for answers in answers.chunks(METADATA_CALLS.len()) {
             let answer = |at: usize| answers.get(at).and_then(Option::as_ref).map_or(&[][..], |answer| answer);
-            let name = text(answer(0), MOST_NAME);
-            names.push(Name { name, symbol: text(answer(1), MOST_SYMBOL), decimals: decimals(answer(2)) });
+            let name = text(answer(0), MAX_NAME);
+            names.push(TokenMetadata { name, symbol: text(answer(1), MAX_SYMBOL), decimals: decimals(answer(2)) });
         }
     }
     Ok(names)

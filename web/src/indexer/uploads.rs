@@ -18,20 +18,20 @@ use std::{collections::HashSet, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// Most waiting uploads. Further ones are rejected as busy.
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 
 /// Most time that an uploader waits for the indexer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason why an upload was rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum UploadError {
     /// The code contains an ABI.
     #[error("the module contains an ABI, which an upload cannot replace")]
-    Carried,
+    Embedded,
     /// There is an uploaded ABI already.
     #[error("an ABI was already uploaded for this contract, and it cannot be replaced; see the top of this page")]
-    Taken,
+    AlreadyUploaded,
     /// The account has no code.
     #[error("no contract at this address in the indexed blocks")]
     NoContract,
@@ -54,7 +54,7 @@ pub enum Refused {
 struct Upload {
     address: Address,
     abi: String,
-    answer: oneshot::Sender<Result<(), Refused>>,
+    answer: oneshot::Sender<Result<(), UploadError>>,
 }
 
 /// Sending end of the upload queue, for pages. Cheap to clone.
@@ -67,20 +67,20 @@ pub struct Inbox(mpsc::Receiver<Upload>);
 
 /// Creates the upload queue.
 pub fn channel() -> (Uploads, Inbox) {
-    let (sender, receiver) = mpsc::channel(MOST_WAITING);
+    let (sender, receiver) = mpsc::channel(MAX_WAITING);
     (Uploads(sender), Inbox(receiver))
 }
 
 impl Uploads {
     /// Submits an ABI and waits until it is stored.
-    pub async fn keep(&self, address: Address, abi: String) -> Result<(), Refused> {
+    pub async fn keep(&self, address: Address, abi: String) -> Result<(), UploadError> {
         let (answer, kept) = oneshot::channel();
         self.0.try_send(Upload { address, abi, answer }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Refused::Busy,
-            mpsc::error::TrySendError::Closed(_) => Refused::Stopped,
+            mpsc::error::TrySendError::Full(_) => UploadError::Busy,
+            mpsc::error::TrySendError::Closed(_) => UploadError::Stopped,
         })?;
-        let kept = tokio::time::timeout(PATIENCE, kept).await.map_err(|_| Refused::Busy)?;
-        kept.map_err(|_| Refused::Stopped)?
+        let kept = tokio::time::timeout(UPLOAD_TIMEOUT, kept).await.map_err(|_| UploadError::Busy)?;
+        kept.map_err(|_| UploadError::Stopped)?
     }
 }
 
@@ -98,24 +98,24 @@ impl Inbox {
     }
 }
 
-async fn keep(node: &Node, connection: &mut AnyConnection, tip: Option<u64>, upload: &Upload) -> Result<(), Refused> {
+async fn keep(node: &Node, connection: &mut AnyConnection, tip: Option<u64>, upload: &Upload) -> Result<(), UploadError> {
     let address = upload.address;
     if source(connection, address).await?.is_none() {
         // At the newest indexed block. A contract from a later block gets its row, and its creator, with that block.
-        let tip = tip.ok_or(Refused::NoContract)?;
+        let tip = tip.ok_or(UploadError::NoContract)?;
         let code = node.code_after(address, tip).await?;
         if code.is_empty() {
-            return Err(Refused::NoContract);
+            return Err(UploadError::NoContract);
         }
         write::write_contract(connection, address, None, None, &Code::read(&code)).await?;
     }
     if source(connection, address).await?.as_deref() == Some("module") {
-        return Err(Refused::Carried);
+        return Err(UploadError::Embedded);
     }
     let text = "UPDATE contracts SET abi = $1, abi_source = 'uploaded' WHERE address = $2 AND abi_source = ''";
     let update = sql(text).bind(upload.abi.clone()).bind(address.to_vec());
     match update.execute(connection).await.map_err(DatabaseError::from)?.rows_affected() {
-        0 => Err(Refused::Taken),
+        0 => Err(UploadError::AlreadyUploaded),
         _ => Ok(()),
     }
 }
@@ -182,7 +182,7 @@ mod tests {
             outcomes.push(kept.map_err(|refused| std::mem::discriminant(&refused)));
         }
         let [taken, carried, no_contract] =
-            [&Refused::Taken, &Refused::Carried, &Refused::NoContract].map(std::mem::discriminant);
+            [&UploadError::AlreadyUploaded, &UploadError::Embedded, &UploadError::NoContract].map(std::mem::discriminant);
         assert_eq!(outcomes, [Ok(()), Err(taken), Err(taken), Err(carried), Err(no_contract)]);
         for (address, abi, source) in [(bare, FIRST, "uploaded"), (speaking, FIRST, "module")] {
             let row = sql("SELECT abi, abi_source FROM contracts WHERE address = $1").bind(address.to_vec());
@@ -190,18 +190,18 @@ mod tests {
             assert_eq!((row.text("abi").unwrap().as_str(), row.text("abi_source").unwrap().as_str()), (abi, source));
         }
         drop(inbox);
-        assert!(matches!(uploads.keep(bare, FIRST.into()).await, Err(Refused::Stopped)));
+        assert!(matches!(uploads.keep(bare, FIRST.into()).await, Err(UploadError::Stopped)));
     }
 
     #[tokio::test]
     async fn the_queue_has_an_end() {
         let (uploads, _inbox) = channel();
         let mut waiting = Vec::new();
-        for _ in 0..=MOST_WAITING {
+        for _ in 0..=MAX_WAITING {
             let mut keep = Box::pin(uploads.keep(Address::ZERO, String::new()));
             waiting.push((futures::poll!(&mut keep), keep));
         }
-        let refused = waiting.iter().filter(|(poll, _)| matches!(poll, std::task::Poll::Ready(Err(Refused::Busy)))).count();
+        let refused = waiting.iter().filter(|(poll, _)| matches!(poll, std::task::Poll::Ready(Err(UploadError::Busy)))).count();
         assert_eq!(refused, 1);
     }
 

@@ -6,15 +6,15 @@ use crate::{
     api::{
         ENDPOINTS, Endpoint, Parameter,
         etherscan::ACTIONS,
-        form::{Field, Form, Object},
         reference::{example, objects},
+        schema::{Field, Object, Schema},
     },
-    site::Site,
+    app_state::AppState,
 };
 use maud::{Markup, html};
 
 /// `/api`
-pub fn page(site: &Site) -> Html {
+pub fn page(app: &AppState) -> Html {
     let body = html! {
         h1 { (texts::TITLE) }
         @for paragraph in texts::INTRODUCTION { p { (paragraph) } }
@@ -25,11 +25,11 @@ pub fn page(site: &Site) -> Html {
         h2 { (texts::OBJECTS) }
         @for object in objects() { (show(&object)) }
     };
-    layout::page(site, texts::TITLE, body)
+    layout::page(app, texts::TITLE, body)
 }
 
 fn describe(endpoint: &Endpoint) -> Markup {
-    let form = (endpoint.form)();
+    let schema = (endpoint.schema)();
     let row = |parameter: &Parameter| {
         let note = html! { @if !parameter.required { " " span .note { (texts::OPTIONAL) } } };
         vec![html! { span { code { (parameter.name) } (note) } }, prose(parameter.about)]
@@ -41,10 +41,10 @@ fn describe(endpoint: &Endpoint) -> Markup {
             @if !endpoint.parameters.is_empty() {
                 (parts::table(texts::PARAMETER, &[texts::PARAMETER, texts::MEANING], endpoint.parameters.iter().map(row).collect()))
             }
-            @if let Form::Lines(columns) = &form {
+            @if let Schema::Lines(columns) = &schema {
                 p { (texts::COLUMNS) ": " @for column in *columns { code { (column) } " " } }
             } @else {
-                p { (texts::ANSWER) ": " (kind(&form)) }
+                p { (texts::ANSWER) ": " (kind(&schema)) }
             }
             @if let Some(example) = example(endpoint) {
                 details { summary { (texts::EXAMPLE) } pre .bytes tabindex="0" { code { (example) } } }
@@ -54,15 +54,15 @@ fn describe(endpoint: &Endpoint) -> Markup {
 }
 
 /// Short description of a form, with a link to its object.
-fn kind(form: &Form) -> Markup {
-    match form.objects().first() {
-        Some(object) => html! { a href={ "#" (object.name) } { (form.kind()) } },
-        None => html! { (form.kind()) },
+fn kind(schema: &Schema) -> Markup {
+    match schema.objects().first() {
+        Some(object) => html! { a href={ "#" (object.name) } { (schema.kind()) } },
+        None => html! { (schema.kind()) },
     }
 }
 
 fn show(object: &Object) -> Markup {
-    let row = |field: &Field| vec![html! { code { (field.name) } }, kind(&field.form), prose(&field.meaning)];
+    let row = |field: &Field| vec![html! { code { (field.name) } }, kind(&field.schema), prose(&field.meaning)];
     html! {
         section id=(object.name) {
             h3 { (object.name) }

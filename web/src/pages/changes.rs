@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of changes on a page.
-const MOST: usize = 200;
+const MAX_CHANGES: usize = 200;
 
 /// Values before and after, as the `prestateTracer` returns them. Omitted values did not change.
 #[derive(Debug, Default, Deserialize)]
@@ -43,8 +43,8 @@ pub async fn of(node: &Node, hash: B256) -> Option<Changes> {
 /// Table of changes.
 pub fn table(changes: &Changes, currency: &str) -> Markup {
     let rows = rows(changes, currency);
-    let more = rows.len() > MOST;
-    let rows: Vec<_> = rows.into_iter().take(MOST).collect();
+    let more = rows.len() > MAX_CHANGES;
+    let rows: Vec<_> = rows.into_iter().take(MAX_CHANGES).collect();
     html! {
         (parts::table(texts::TITLE, &[texts::ACCOUNT, texts::WHAT, texts::BEFORE, texts::AFTER], rows))
         @if more { p .note { (texts::MORE) } }

@@ -15,9 +15,9 @@ mod votes;
 use super::{Failure, Page, layout, parts};
 use crate::{
     abi,
+    app_state::AppState,
     database::{Read, int, sql},
     format, links,
-    site::Site,
     views::rounds::{self as window, COLUMNS, Window},
 };
 use alloy_primitives::B256;
@@ -29,16 +29,16 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 /// Query: position of the picture, and selected item.
 #[derive(Debug, Deserialize)]
-pub struct At {
+pub struct DagQuery {
     /// Round near the middle of the picture. Default: the newest rounds.
     pub round: Option<u64>,
-    /// Selected item; see [`Pick`].
+    /// Selected item; see [`Selection`].
     pub pick: Option<String>,
 }
 
 /// Selection of an item in the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
+pub enum Selection {
     /// A proposal by its digest.
     Vertex(B256),
     /// A proposal by its author and the digest of its batch, as in blocks: `AUTHOR-DIGEST`.
@@ -47,7 +47,7 @@ pub enum Pick {
     Slot(u64, u64),
 }
 
-impl FromStr for Pick {
+impl FromStr for Selection {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
@@ -59,7 +59,7 @@ impl FromStr for Pick {
     }
 }
 
-impl fmt::Display for Pick {
+impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vertex(digest) => write!(f, "{digest}"),
@@ -71,7 +71,7 @@ impl fmt::Display for Pick {
 
 /// The selected item, found in the window.
 #[derive(Default)]
-pub struct Picked<'a> {
+pub struct SelectedItem<'a> {
     vertex: Option<&'a DagVertex>,
     /// Blocks that contain transactions of its batch.
     blocks: Vec<u64>,
@@ -79,12 +79,12 @@ pub struct Picked<'a> {
     votes: Option<votes::Votes>,
 }
 
-impl<'a> Picked<'a> {
-    fn find(window: &'a Window, pick: Pick) -> Self {
+impl<'a> SelectedItem<'a> {
+    fn find(window: &'a Window, pick: Selection) -> Self {
         match pick {
-            Pick::Vertex(digest) => Self { vertex: window.vertex(digest), ..Self::default() },
-            Pick::Batch(author, digest) => Self { vertex: window.proposal_with(author, digest), ..Self::default() },
-            Pick::Slot(round, rank) => {
+            Selection::Vertex(digest) => Self { vertex: window.vertex(digest), ..Self::default() },
+            Selection::Batch(author, digest) => Self { vertex: window.proposal_with(author, digest), ..Self::default() },
+            Selection::Slot(round, rank) => {
                 let slot = window.rounds.get(&round).and_then(|known| known.slots.iter().find(|slot| slot.rank == rank));
                 let votes = slot.filter(|_| !window.lanes).and_then(|slot| votes::Votes::of(window, slot));
                 Self { slot, votes, ..Self::default() }
@@ -92,46 +92,46 @@ impl<'a> Picked<'a> {
         }
     }
 
-    async fn with_blocks(self, site: &Site) -> Result<Self, Failure> {
+    async fn with_blocks(self, app: &AppState) -> Result<Self, Failure> {
         let Some((author, digest)) = self.vertex.and_then(|vertex| Some((vertex.author, vertex.batch_digest?))) else {
             return Ok(self);
         };
         let text = "SELECT block FROM batches WHERE digest = $1 AND author = $2 ORDER BY block LIMIT 8";
-        let rows = sql(text).bind(digest.to_vec()).bind(int(author)).fetch_all(site.database.readers()).await?;
+        let rows = sql(text).bind(digest.to_vec()).bind(int(author)).fetch_all(app.database.readers()).await?;
         Ok(Self { blocks: rows.iter().map(|row| row.number("block")).collect::<Result<_, _>>()?, ..self })
     }
 
     fn is_slot(&self, slot: &LeaderSlot) -> bool {
-        self.slot.is_some_and(|picked| (picked.round, picked.rank) == (slot.round, slot.rank))
+        self.slot.is_some_and(|selected| (selected.round, selected.rank) == (slot.round, slot.rank))
     }
 }
 
 /// `/dag`
-pub async fn show(State(site): State<Arc<Site>>, Query(at): Query<At>) -> Page {
+pub async fn show(State(app): State<Arc<AppState>>, Query(at): Query<DagQuery>) -> Page {
     let pick = at.pick.as_deref().map(str::parse).transpose()?;
-    let body = match Window::load(&site, at.round).await? {
-        Some(window) => shown(&site, &window, at.round, pick).await?,
-        None => nothing(&site, at.round)?,
+    let body = match Window::load(&app, at.round).await? {
+        Some(window) => shown(&app, &window, at.round, pick).await?,
+        None => nothing(&app, at.round)?,
     };
-    Ok(layout::page(&site, texts::TITLE, body))
+    Ok(layout::page(&app, texts::TITLE, body))
 }
 
-async fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pick>) -> Result<Markup, Failure> {
-    let picked = pick.map(|pick| Picked::find(window, pick)).unwrap_or_default().with_blocks(site).await?;
+async fn shown(app: &AppState, window: &Window, round: Option<u64>, pick: Option<Selection>) -> Result<Markup, Failure> {
+    let selected = pick.map(|pick| SelectedItem::find(window, pick)).unwrap_or_default().with_blocks(app).await?;
     Ok(html! {
         h1 { (texts::TITLE) }
         p { @if window.lanes { (texts::LEAD_LANES) } @else { (texts::LEAD) } }
-        (away(site))
+        (away(app))
         (scrub(window, round))
         div #dag data-first=(window.first) data-last=(window.last) data-oldest=(window.oldest) data-newest=(window.newest)
-            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-words=(parts::texts(&texts::SCRIPT)) {
+            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-texts=(parts::texts(&texts::SCRIPT)) {
             (paging(window))
-            @if window.lanes { (lanes::draw(window, &picked)) } @else { (rounds::draw(window, &picked)) }
+            @if window.lanes { (lanes::draw(window, &selected)) } @else { (rounds::draw(window, &selected)) }
             section #facts {
                 h2 { (texts::FACTS) }
                 p #near .note aria-live="off" {}
                 div #fact aria-live="polite" {
-                    @if pick.is_some() { (facts::of(window, &picked)) }
+                    @if pick.is_some() { (facts::of(window, &selected)) }
                     @else { p .note { @if window.lanes { (texts::FACTS_EMPTY_LANES) } @else { (texts::FACTS_EMPTY) } } }
                 }
             }
@@ -179,26 +179,26 @@ fn paging(window: &Window) -> Markup {
 }
 
 /// Notes about data that may be missing in the picture.
-fn away(site: &Site) -> Markup {
-    let now = site.now();
+fn away(app: &AppState) -> Markup {
+    let now = app.status();
     html! {
-        @if let Some(why) = &now.no_dag { p .note { (texts::NONE) " " (why) } }
+        @if let Some(why) = &now.dag_unavailable { p .note { (texts::NONE) " " (why) } }
         @if now.dag_dropped > 0 { p .note { (format::number(now.dag_dropped)) " " (texts::DROPPED) } }
     }
 }
 
 /// Page for the case that no round is known.
-fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
+fn nothing(app: &AppState, round: Option<u64>) -> Result<Markup, Failure> {
     if let Some(round) = round {
         return Err(Failure::NotFound(texts::no_round_yet(&format::number(round))));
     }
-    let why = site.now().no_dag;
+    let why = app.status().dag_unavailable;
     Ok(html! {
         h1 { (texts::TITLE) }
         @match &why {
             Some(why) => { p { (texts::NONE) } p { q { (abi::text(why)) } } p .note { (texts::NONE_HINT) } }
             None => p { (texts::EMPTY) },
         }
-        (table::explanation(site.has_lanes()))
+        (table::explanation(app.has_lanes()))
     })
 }

@@ -1,15 +1,15 @@
 //! Pages of days: their range, and values for days without a row.
 
 use super::Failure;
-use crate::{format, links, pages::statistics::texts, site::Site, texts::list};
+use crate::{app::AppState, format, links, pages::statistics::texts, texts::list};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// Maximum and minimum number of days on a page. With the minimum, the page of a young chain also shows empty days before its
 /// start.
-pub const MOST: u64 = 90;
-const LEAST: u64 = 14;
+pub const MAX_DAYS: u64 = 90;
+const MIN_DAYS: u64 = 14;
 
 /// Query: last day of the page.
 #[derive(Debug, Default, Deserialize)]
@@ -30,8 +30,8 @@ impl Until {
     }
 
     /// The last day of the page.
-    pub fn day(&self, site: &Site) -> Result<u64, Failure> {
-        let newest = site.today();
+    pub fn day(&self, app: &AppState) -> Result<u64, Failure> {
+        let newest = app.today();
         let Some(date) = &self.until else { return Ok(newest) };
         let day = format::parse_day(date).ok_or_else(|| Failure::BadRequest(texts::BAD_DATE.into()))?;
         Ok(day.min(newest))
@@ -40,7 +40,7 @@ impl Until {
 
 /// Days of a page that ends at `last`. `oldest` is the day of the oldest row found.
 pub fn window(last: u64, oldest: Option<u64>) -> RangeInclusive<u64> {
-    let first = oldest.unwrap_or(last).clamp(last.saturating_sub(MOST - 1), last.saturating_sub(LEAST - 1));
+    let first = oldest.unwrap_or(last).clamp(last.saturating_sub(MAX_DAYS - 1), last.saturating_sub(MIN_DAYS - 1));
     first..=last
 }
 

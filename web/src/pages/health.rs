@@ -2,10 +2,10 @@
 
 use super::Failure;
 use crate::{
+    app_state::AppState,
     database::{Read, sql},
     format, links,
     pages::validators::texts::strip as texts,
-    site::Site,
 };
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
@@ -43,9 +43,9 @@ pub enum Verdict {
 
 impl Health {
     /// Reads the newest certificates from the database.
-    pub async fn read(site: &Site) -> Result<Self, Failure> {
-        let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
-        let rows = sql(NEWEST).bind(LAST).fetch_all(site.database.readers()).await?;
+    pub async fn read(app: &AppState) -> Result<Self, Failure> {
+        let committee = app.status().committee.map_or(0, |committee| committee.validators.len());
+        let rows = sql(NEWEST).bind(LAST).fetch_all(app.database.readers()).await?;
         let rows = rows.iter().rev();
         let certificates: Vec<_> =
             rows.map(|row| Ok((row.number("height")?, row.bytes("signers")?))).collect::<Result<_, Failure>>()?;
@@ -178,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_certificate_is_the_last_square() {
-        let filled = crate::pages::testing::filled().await;
+        let filled = crate::pages::testing::test_app().await;
         let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
         let mut rows = crate::database::Rows::new("certificates", columns);
         for height in 1..=25u64 {
@@ -188,7 +188,7 @@ mod tests {
             rows.push([height.into(), height.into(), signers.into(), signature.into(), model.into(), height.into()]);
         }
         filled.write(rows).await;
-        let health = Health::read(&filled.site).await.unwrap();
+        let health = Health::read(&filled.app).await.unwrap();
         assert_eq!(health.heights, (6..=25).collect::<Vec<_>>());
         assert_eq!(health.of_validator(0), [vec![true; 19], vec![false]].concat());
     }

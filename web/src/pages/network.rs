@@ -5,10 +5,11 @@ pub(crate) mod texts;
 
 use super::{Failure, Page, blocks, home, layout, parts};
 use crate::{
-    format, links,
-    mesh::{Progress, Told},
-    site::Site,
-    state::Snapshot,
+    app_state::AppState,
+    format,
+    indexer_status::Snapshot,
+    links,
+    peer_graph::{NodeInfo, Progress},
     texts::nav,
 };
 use alloy_primitives::U256;
@@ -21,35 +22,35 @@ use std::sync::Arc;
 const BLOCKS: i64 = 100;
 
 /// `/network`
-pub async fn show(State(site): State<Arc<Site>>) -> Page {
+pub async fn show(State(app): State<Arc<AppState>>) -> Page {
     // All readers share both results, so live pages cause no more requests to the node.
-    let (told, round) = tokio::join!(site.mesh.told(), site.mesh.now());
-    let committee = site.now().committee;
+    let (info, poll) = tokio::join!(app.peer_graph.node_info(), app.peer_graph.now());
+    let committee = app.status().committee;
     let body = html! {
         h1 { (nav::NETWORK) }
         div #network data-live="network" {
-            section { h2 { (texts::NODE) } p .note { (texts::NODE_NOTE) } (node(&site, &told)) }
-            section { h2 { (texts::PEERS) } p .note { (texts::PEERS_NOTE) } (peers::table(committee.as_ref(), round.rows.first())) }
-            section { h2 { (texts::MATRIX) } (peers::matrix(committee.as_ref(), &round)) }
-            section { h2 { (texts::CHAIN) } (chain(&site).await?) }
+            section { h2 { (texts::NODE) } p .note { (texts::NODE_NOTE) } (node(&app, &info)) }
+            section { h2 { (texts::PEERS) } p .note { (texts::PEERS_NOTE) } (peers::table(committee.as_ref(), poll.rows.first())) }
+            section { h2 { (texts::MATRIX) } (peers::matrix(committee.as_ref(), &poll)) }
+            section { h2 { (texts::CHAIN) } (chain(&app).await?) }
             section {
                 h2 { (texts::EXECUTION) }
-                @match &told.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::SILENT) } }
+                @match &info.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::SILENT) } }
             }
         }
     };
-    Ok(layout::page(&site, nav::NETWORK, body))
+    Ok(layout::page(&app, nav::NETWORK, body))
 }
 
-fn node(site: &Site, told: &Told) -> Markup {
-    let now = site.now();
+fn node(app: &AppState, info: &NodeInfo) -> Markup {
+    let now = app.status();
     let unknown = || html! { span .note { (texts::SILENT) } };
     let heads = now.heads.as_ref();
     let block = |number: Option<u64>| number.map_or_else(unknown, parts::block);
     parts::facts(&[
-        (texts::VERSION, told.version.as_ref().map_or_else(unknown, |version| html! { code { (version) } })),
-        (texts::PEERS, told.peers.map_or_else(unknown, |peers| html! { (format::number(peers)) })),
-        (texts::SYNCING, told.syncing.map_or_else(unknown, syncing)),
+        (texts::VERSION, info.version.as_ref().map_or_else(unknown, |version| html! { code { (version) } })),
+        (texts::PEERS, info.peers.map_or_else(unknown, |peers| html! { (format::number(peers)) })),
+        (texts::SYNCING, info.syncing.map_or_else(unknown, syncing)),
         (texts::EXECUTED, block(heads.map(|heads| heads.executed.number))),
         (texts::CERTIFIED, block(heads.map(|heads| heads.certified.number))),
         (texts::INDEXED, block(now.indexed.map(|(number, _)| number))),
@@ -73,9 +74,9 @@ fn syncing(progress: Option<Progress>) -> Markup {
     }
 }
 
-async fn chain(site: &Site) -> Result<Markup, Failure> {
-    let now = site.now();
-    let latencies = home::latencies(&blocks::newest(site, u64::MAX, BLOCKS).await?);
+async fn chain(app: &AppState) -> Result<Markup, Failure> {
+    let now = app.status();
+    let latencies = home::latencies(&blocks::newest(app, u64::MAX, BLOCKS).await?);
     let mut facts = Vec::new();
     if let Some(chain_id) = now.chain_id {
         facts.push((texts::CHAIN_ID, html! { (chain_id) }));
@@ -109,18 +110,18 @@ fn latency(sorted: &[u64]) -> String {
 }
 
 /// Execution statistics since the node's start, in sentences.
-fn execution(told: &Statistics) -> Markup {
+fn execution(info: &Statistics) -> Markup {
     let share =
         |part: u64, whole: u64| format::share(U256::from(part), U256::from(whole)).unwrap_or_else(|| format::percent(0, 0));
     let number = format::number;
-    let (executed, adopted) = (number(told.executed), number(told.adopted));
-    let waiting = number(told.pool_transactions);
-    let early = share(told.early_without_result, told.early_runs);
+    let (executed, adopted) = (number(info.executed), number(info.adopted));
+    let waiting = number(info.pool_transactions);
+    let early = share(info.early_without_result, info.early_runs);
     let sentences = [
-        texts::transactions(&executed, &number(told.skipped), &number(told.refused), &waiting),
-        texts::adopted(&adopted, &share(told.adopted, told.executed)),
-        texts::runs(&number(told.runs), &number(told.runs_again), &share(told.runs_again, told.runs)),
-        texts::early(&number(told.early_runs), &number(told.early_without_result), &early, &number(told.early_passed_over)),
+        texts::transactions(&executed, &number(info.skipped), &number(info.refused), &waiting),
+        texts::adopted(&adopted, &share(info.adopted, info.executed)),
+        texts::runs(&number(info.runs), &number(info.runs_again), &share(info.runs_again, info.runs)),
+        texts::early(&number(info.early_runs), &number(info.early_without_result), &early, &number(info.early_passed_over)),
     ];
     html! {
         p { (texts::SINCE_START) }
@@ -144,17 +145,17 @@ mod tests {
 
     #[test]
     fn progress_is_read_as_nodes_say_it() {
-        let told = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
-        let shown = syncing(serde_json::from_value(told).unwrap()).into_string();
+        let info = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
+        let shown = syncing(serde_json::from_value(info).unwrap()).into_string();
         assert_eq!(shown, format!("{} 16 / 256", texts::CATCHING_UP));
     }
 
     #[tokio::test]
     async fn how_far_inner_calls_are_is_told() {
-        let filled = testing::filled().await;
-        let page = async || show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
+        let filled = testing::test_app().await;
+        let page = async || show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
         assert!(page().await.contains(texts::NOT_TRACED));
-        filled.site.standing.traced(Some(990));
+        filled.app.indexer_status.set_traced(Some(990));
         let page = page().await;
         assert!(!page.contains(texts::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
         assert!(traced(&Snapshot::default()).is_none(), "nobody knows yet");
@@ -162,8 +163,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_is_away_leaves_a_page() {
-        let filled = testing::filled().await;
-        let page = show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
+        let filled = testing::test_app().await;
+        let page = show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
         assert!(page.contains(texts::SILENT) && page.contains(texts::CHAIN), "{page}");
     }
 }

@@ -82,8 +82,8 @@ pub fn bytes(bytes: &[u8]) -> Markup {
 
 /// First bytes of a value of `length` bytes.
 pub fn beginning(bytes: &[u8], length: u64) -> Markup {
-    const MOST: usize = 16 << 10;
-    let shown = &bytes[..bytes.len().min(MOST)];
+    const MAX_BYTES: usize = 16 << 10;
+    let shown = &bytes[..bytes.len().min(MAX_BYTES)];
     let text = format!("0x{}", hex::encode(shown));
     html! {
         pre .bytes tabindex="0" { code { (text) } }

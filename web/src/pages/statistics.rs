@@ -4,9 +4,9 @@ pub(crate) mod texts;
 
 use super::{Failure, Page, chart, days, days::Until, layout, parts};
 use crate::{
+    app_state::AppState,
     database::{Read, int, sql},
     format, links,
-    site::Site,
     texts::nav,
 };
 use axum::extract::{Query, State};
@@ -33,10 +33,10 @@ const COUNTED: [(&str, &str); 8] = [
 type Counts = [u64; COUNTED.len()];
 
 /// `/statistics`
-pub async fn show(State(site): State<Arc<Site>>, Query(until): Query<Until>) -> Page {
-    let last = until.day(&site)?;
+pub async fn show(State(app): State<Arc<AppState>>, Query(until): Query<Until>) -> Page {
+    let last = until.day(&app)?;
     // Reads one more row than the page shows, to know whether earlier days exist.
-    let rows = sql(DAYS).bind(int(last)).bind(int(days::MOST + 1)).fetch_all(site.database.readers()).await?;
+    let rows = sql(DAYS).bind(int(last)).bind(int(days::MAX_DAYS + 1)).fetch_all(app.database.readers()).await?;
     let found: BTreeMap<u64, Counts> = rows.iter().map(counts).collect::<Result<_, _>>()?;
     let oldest = found.keys().next().copied();
     let window = days::window(last, oldest);
@@ -52,7 +52,7 @@ pub async fn show(State(site): State<Arc<Site>>, Query(until): Query<Until>) -> 
             }
         }
     };
-    Ok(layout::page(&site, nav::STATISTICS, body))
+    Ok(layout::page(&app, nav::STATISTICS, body))
 }
 
 fn counts(row: &AnyRow) -> Result<(u64, Counts), Failure> {
@@ -88,7 +88,7 @@ mod tests {
 
     #[tokio::test]
     async fn days_are_drawn_and_listed_and_earlier_ones_follow() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         let columns =
             &["day", "blocks", "transactions", "failed", "skipped", "gas_used", "transfers", "contracts", "new_accounts"];
         let mut rows = Rows::new("days", columns);
@@ -96,7 +96,7 @@ mod tests {
             rows.push([day, 1, 2, 3, 4, 5, 6, 7, day * 1_000].map(Into::into));
         }
         filled.write(rows).await;
-        let ask = |until: Option<&str>| show(State(Arc::clone(&filled.site)), Query(Until::of(until)));
+        let ask = |until: Option<&str>| show(State(Arc::clone(&filled.app)), Query(Until::of(until)));
         let page = ask(None).await.unwrap().0.into_string();
         assert!(page.contains("<title>1970-04-11: 100,000</title>"), "{page}");
         assert_eq!(page.matches("<tr>").count(), 3, "two days and the names of the columns");

@@ -8,9 +8,9 @@ use super::{
     layout, parts,
 };
 use crate::{
+    app_state::AppState,
     database::{Read, int, sql},
     format, links,
-    site::Site,
     texts::nav,
 };
 use alloy_primitives::{Address, U256};
@@ -99,11 +99,11 @@ pub fn doubt(consistent: bool) -> Markup {
 }
 
 /// `/tokens`
-pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Below>) -> Page {
+pub async fn list(State(app): State<Arc<AppState>>, Query(from): Query<Below>) -> Page {
     let ([holders], address) = from.row()?;
     let holders: u64 = holders.saturating_to();
     let query = sql(LIST).bind(int(holders)).bind(address.to_vec()).bind(ROWS + 1);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let rows = query.fetch_all(app.database.readers()).await?;
     let mut tokens: Vec<Token> = rows.iter().map(Token::read).collect::<Result<_, _>>()?;
     let last = cursor::cut(&mut tokens, ROWS).map(|token| cursor::below([U256::from(token.holders)], token.address));
     let columns = [texts::TOKEN, texts::ADDRESS, texts::STANDARD, texts::HOLDERS, texts::TRANSFERS, texts::SUPPLY];
@@ -115,7 +115,7 @@ pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Below>) -> P
             (parts::further(links::TOKENS, last, from.is_first()))
         }
     };
-    Ok(layout::page(&site, nav::TOKENS, body))
+    Ok(layout::page(&app, nav::TOKENS, body))
 }
 
 fn cells(token: &Token) -> Vec<Markup> {
@@ -140,14 +140,14 @@ mod tests {
 
     #[tokio::test]
     async fn the_list_is_walked_once_over_every_token() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         // Several tokens have the same number of holders; the address decides their order.
         let tokens: Vec<_> =
             (0..60).map(|at| testing::token(Address::left_padding_from(&[7, at]), u64::from(at) / 20)).collect();
         filled.write_tokens(&tokens).await;
         let (mut from, mut seen, mut pages) = (Below::default(), Vec::new(), 0);
         loop {
-            let page = list(State(Arc::clone(&filled.site)), Query(from)).await.unwrap().0.into_string();
+            let page = list(State(Arc::clone(&filled.app)), Query(from)).await.unwrap().0.into_string();
             seen.extend(testing::links(&page, "/token/"));
             pages += 1;
             let Some(next) = testing::links(&page, "/tokens?below=").pop() else { break };
@@ -161,13 +161,13 @@ mod tests {
 
     #[tokio::test]
     async fn names_of_strangers_stay_in_their_place() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         let mut evil = testing::token(Address::repeat_byte(9), 1);
         evil.name = "</bdi><script>alert(1)</script>\" onload=\"x".into();
         evil.symbol = "<img src=x>".into();
         evil.consistent = false;
         filled.write_tokens(&[evil]).await;
-        let page = list(State(Arc::clone(&filled.site)), Query(Below::default())).await.unwrap().0.into_string();
+        let page = list(State(Arc::clone(&filled.app)), Query(Below::default())).await.unwrap().0.into_string();
         assert!(
             page.contains(
                 "<bdi class=\"stranger\">&lt;/bdi&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&quot;x</bdi>"
@@ -180,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_list_comes_from_an_index() {
-        let plan = testing::filled().await.site.database.plan(LIST).await.unwrap().join("\n");
+        let plan = testing::test_app().await.app.database.plan(LIST).await.unwrap().join("\n");
         assert!(plan.contains("tokens_by_holders") && !plan.contains("SCAN") && !plan.contains("TEMP"), "{plan}");
     }
 }

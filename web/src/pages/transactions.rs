@@ -9,13 +9,13 @@ use super::{
     changes, cursor, layout, parts,
 };
 use crate::{
-    abi::{self, Known},
+    abi::{self, KnownAbis},
+    app_state::AppState,
     database::{Place, Read, sql},
     format,
     indexer::{certificates, executions},
     links,
     pages::changes::texts::TITLE as CHANGES,
-    site::Site,
     texts::{list, nav, status, unit},
     views::transactions::{skip, unknown},
 };
@@ -29,24 +29,24 @@ use sqlx::any::AnyRow;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Maximum number of logs, transfers and calls on a page.
-const MOST: i64 = 200;
+const MAX_LISTED: i64 = 200;
 
 /// `/txs`
-pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
+pub async fn list(State(app): State<Arc<AppState>>, Query(from): Query<Before>) -> Page {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let query = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let last = last(&mut rows)?;
     let newest = from.before.is_none();
     let body = html! {
         h1 { (nav::TRANSACTIONS) }
         div #transactions data-live=[newest.then_some("transactions")] {
-            (table(&site, &rows).await?)
+            (table(&app, &rows).await?)
             (parts::older(links::TRANSACTIONS, last, newest))
         }
     };
-    Ok(layout::page(&site, nav::TRANSACTIONS, body))
+    Ok(layout::page(&app, nav::TRANSACTIONS, body))
 }
 
 /// Cuts `rows` to the length of a page. Returns the place of the last row if a further page exists; `rows` then has one row
@@ -56,11 +56,11 @@ pub fn last(rows: &mut Vec<AnyRow>) -> Result<Option<Place>, Failure> {
 }
 
 /// Reads a block's transactions from a place on, up to one row more than a page has.
-pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
+pub async fn of_block(app: &AppState, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.author, \
                 t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let from = from.0.max(Place::first(number).0);
-    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(site.database.readers()).await?)
+    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(app.database.readers()).await?)
 }
 
 /// A column of a table of transactions.
@@ -79,7 +79,7 @@ enum Column {
 
 /// Data of a table that is not in its rows.
 struct Context<'a> {
-    known: Known,
+    known: KnownAbis,
     currency: String,
     execution: Option<&'a Execution>,
 }
@@ -121,26 +121,31 @@ impl Column {
 }
 
 /// A table of transactions.
-pub async fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
+pub async fn table(app: &AppState, rows: &[AnyRow]) -> Result<Markup, Failure> {
     use Column::*;
-    table_of(site, rows, &[Hash, Method, Block, From, To, Value, Age], None).await
+    table_of(app, rows, &[Hash, Method, Block, From, To, Value, Age], None).await
 }
 
 /// Table of a block's transactions, with the author of each one's batch and its execution.
-pub async fn table_of_block(site: &Site, rows: &[AnyRow], execution: Option<&Execution>) -> Result<Markup, Failure> {
+pub async fn table_of_block(app: &AppState, rows: &[AnyRow], execution: Option<&Execution>) -> Result<Markup, Failure> {
     let mut columns = vec![Column::Hash, Column::Method, Column::From, Column::To, Column::Value, Column::Author];
     columns.extend(execution.map(|_| Column::Execution));
-    table_of(site, rows, &columns, execution).await
+    table_of(app, rows, &columns, execution).await
 }
 
 /// Table with fewer columns, for half a page.
-pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[Column::Hash, Column::Method, Column::From, Column::Age], None).await
+pub async fn narrow_table(app: &AppState, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    table_of(app, rows, &[Column::Hash, Column::Method, Column::From, Column::Age], None).await
 }
 
-async fn table_of(site: &Site, rows: &[AnyRow], columns: &[Column], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let known = Known::methods_of(&site.database, rows).await?;
-    let context = Context { known, currency: site.now().currency, execution };
+async fn table_of(
+    app: &AppState,
+    rows: &[AnyRow],
+    columns: &[Column],
+    execution: Option<&Execution>,
+) -> Result<Markup, Failure> {
+    let known = KnownAbis::methods_of(&app.database, rows).await?;
+    let context = Context { known, currency: app.status().currency, execution };
     let cells = |row: &AnyRow| columns.iter().map(|column| column.cell(row, &context)).collect::<Result<Vec<_>, _>>();
     let labels: Vec<_> = columns.iter().map(|column| column.label()).collect();
     Ok(parts::table(nav::TRANSACTIONS, &labels, rows.iter().map(cells).collect::<Result<_, _>>()?))
@@ -155,7 +160,7 @@ fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
 }
 
 /// Name of the called method, or the kind of the transaction.
-fn method(row: &AnyRow, known: &Known) -> String {
+fn method(row: &AnyRow, known: &KnownAbis) -> String {
     match (row.maybe_address("recipient"), row.selector("selector")) {
         (Ok(None), _) => texts::CREATION.into(),
         (_, Ok(Some(selector))) => known.method_or_selector(selector),
@@ -171,32 +176,32 @@ pub struct Part {
 }
 
 /// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for each of them, so they are separate requests.
-pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
+pub async fn show(State(app): State<Arc<AppState>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
     let Ok(hash) = hash.parse::<B256>() else {
         return Err(Failure::BadRequest(texts::BAD_HASH.into()));
     };
     let row = sql("SELECT * FROM transactions WHERE hash = $1").bind(hash.to_vec());
     let title = format!("{} {hash:.10}…", texts::TITLE);
-    let row = row.fetch_optional(site.database.readers()).await?;
+    let row = row.fetch_optional(app.database.readers()).await?;
     let body = if row.is_some() && part.changes.is_some() {
-        changed(&site, hash).await
+        changed(&app, hash).await
     } else {
         // If the node does not respond, the page shows the content of the database.
-        let (answer, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
+        let (answer, signed) = tokio::join!(app.node.status(hash), app.node.signed(hash));
         let (has_answered, report) = (answer.is_ok(), answer.ok().flatten());
         let signed = raw(signed.ok().flatten());
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
-                let is_certified = certificates::covering(site.database.readers(), block).await?.is_some();
-                let executed = executed(&site, &row, report.as_ref(), is_certified).await?;
+                let is_certified = certificates::covering(app.database.readers(), block).await?.is_some();
+                let executed = executed(&app, &row, report.as_ref(), is_certified).await?;
                 live(html! { (executed) (signed) }, !is_certified)
             }
             (None, Some(report)) => live(html! { (waiting(hash, report)) (signed) }, !is_gone(&report.status)),
-            (None, None) => live(skipped(&site, hash, has_answered).await?, false),
+            (None, None) => live(skipped(&app, hash, has_answered).await?, false),
         }
     };
-    Ok(layout::page(&site, &title, html! { h1 { (texts::TITLE) } (body) }))
+    Ok(layout::page(&app, &title, html! { h1 { (texts::TITLE) } (body) }))
 }
 
 fn is_gone(status: &TransactionStatus) -> bool {
@@ -229,8 +234,8 @@ fn waiting(hash: B256, report: &TransactionReport) -> Markup {
 }
 
 /// Page of a transaction that was ordered and never executed. Returns an error if the database does not contain it.
-async fn skipped(site: &Site, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
-    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, has_answered))?;
+async fn skipped(app: &AppState, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
+    let row = skip(app, hash).await?.ok_or_else(|| unknown(app, hash, has_answered))?;
     Ok(parts::facts(&[
         (texts::HASH, parts::hash(hash)),
         (
@@ -247,15 +252,15 @@ fn tabs(hash: B256, here: &str) -> Markup {
 }
 
 /// State changes of an executed transaction.
-async fn changed(site: &Site, hash: B256) -> Markup {
-    let changed = changes::of(&site.node, hash).await;
+async fn changed(app: &AppState, hash: B256) -> Markup {
+    let changed = changes::of(&app.node, hash).await;
     html! {
         (tabs(hash, CHANGES))
         section { (parts::facts(&[(texts::HASH, parts::hash(hash))])) }
         section #changes {
             h2 { (CHANGES) }
             @match &changed {
-                Some(changed) => (changes::table(changed, &site.now().currency)),
+                Some(changed) => (changes::table(changed, &app.status().currency)),
                 None => p .note { (changes::texts::UNKNOWN) },
             }
         }
@@ -263,7 +268,7 @@ async fn changed(site: &Site, hash: B256) -> Markup {
 }
 
 async fn executed(
-    site: &Site,
+    app: &AppState,
     row: &AnyRow,
     report: Option<&TransactionReport>,
     is_certified: bool,
@@ -273,19 +278,19 @@ async fn executed(
     let input = row.bytes("input")?;
     let to = row.maybe_address("recipient")?;
     let succeeded = row.int("succeeded")? == 1;
-    let readers = site.database.readers();
+    let readers = app.database.readers();
     let logs = sql(
         "SELECT place, address, topics, SUBSTR(data, 1, 16384) AS data, CAST(LENGTH(data) AS BIGINT) AS bytes FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2",
     );
-    let logs = logs.bind(place.0).bind(MOST).fetch_all(readers).await?;
+    let logs = logs.bind(place.0).bind(MAX_LISTED).fetch_all(readers).await?;
     let runs_code = !input.is_empty() || row.number("gas_used")? != 21_000;
-    let calls = if runs_code { calls::of(site, row).await? } else { Calls::default() };
+    let calls = if runs_code { calls::of(app, row).await? } else { Calls::default() };
     let mut contracts: BTreeSet<Address> = to.into_iter().collect();
     for log in &logs {
         contracts.insert(log.address("address")?);
     }
     contracts.extend(calls.parties());
-    let known = Known::contracts(&site.database, contracts).await?;
+    let known = KnownAbis::contracts(&app.database, contracts).await?;
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
     let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
@@ -296,7 +301,7 @@ async fn executed(
         certified: seen("certified_ms").filter(|_| is_certified),
     };
     let word = status::of_executed(is_certified);
-    let currency = site.now().currency;
+    let currency = app.status().currency;
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);
     Ok(html! {
@@ -331,7 +336,7 @@ async fn executed(
                 (folded(&input))
             }
         }
-        (moved(site, place).await?)
+        (moved(app, place).await?)
         @if !logs.is_empty() {
             section #logs {
                 h2 { (texts::LOGS) " (" (format::number(row.number("logs")?)) ")" }
@@ -423,7 +428,7 @@ pub fn value_of(value: &abi::Value) -> Markup {
 }
 
 /// One log.
-pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
+pub fn show_log(log: &AnyRow, known: &KnownAbis) -> Result<Markup, Failure> {
     let (address, topics) = (log.address("address")?, log.bytes("topics")?);
     let (data, bytes) = (log.beginning("data")?, log.number("bytes")?);
     let topics: Vec<B256> = topics.chunks_exact(32).map(B256::from_slice).collect();
@@ -442,16 +447,16 @@ pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
 }
 
 /// Decodes a log. Returns `None` if its data was read only in part.
-pub fn event(known: &Known, from: Address, topics: &[B256], (data, bytes): (&[u8], u64)) -> Option<abi::Decoded> {
+pub fn event(known: &KnownAbis, from: Address, topics: &[B256], (data, bytes): (&[u8], u64)) -> Option<abi::Decoded> {
     (data.len() as u64 == bytes).then(|| known.event(from, topics, data))?
 }
 
 /// Token transfers of a transaction.
-async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
+async fn moved(app: &AppState, place: Place) -> Result<Markup, Failure> {
     let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals FROM transfers m JOIN tokens t ON t.address = \
                 m.token WHERE m.transaction_place = $1 ORDER BY m.place LIMIT $2";
-    let mut rows = sql(text).bind(place.0).bind(MOST + 1).fetch_all(site.database.readers()).await?;
-    let has_more = cursor::cut(&mut rows, MOST).is_some();
+    let mut rows = sql(text).bind(place.0).bind(MAX_LISTED + 1).fetch_all(app.database.readers()).await?;
+    let has_more = cursor::cut(&mut rows, MAX_LISTED).is_some();
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let id = row.maybe_bytes("token_id")?.map(|id| U256::from_be_slice(&id));
         Ok(vec![

@@ -8,10 +8,10 @@ use super::{
     layout, parts, validators,
 };
 use crate::{
+    app_state::AppState,
     database::{Place, Read, int, sql},
     format, links,
     pages::validators::texts,
-    site::Site,
     texts::keys,
     views::validators::{DAYS, records},
 };
@@ -33,31 +33,31 @@ pub const LED: &str = "SELECT number, hash, time_ms, leader, transactions, gas_u
 type Counts = [u64; 5];
 
 /// `/validator/{index}`
-pub async fn show(State(site): State<Arc<Site>>, Path(index): Path<String>, Query(from): Query<Before>) -> Page {
+pub async fn show(State(app): State<Arc<AppState>>, Path(index): Path<String>, Query(from): Query<Before>) -> Page {
     let index: u16 = index.parse().map_err(|_| Failure::BadRequest(texts::BAD_INDEX.into()))?;
     let index = u64::from(index);
-    let committee = site.now().committee;
+    let committee = app.status().committee;
     if let Some(committee) = committee.as_ref().filter(|committee| index >= committee.validators.len() as u64) {
         return Err(Failure::NotFound(texts::missing(index, committee.validators.len())));
     }
     let before = from.before.map(Place).unwrap_or(Place::END);
     let query = sql(LED).bind(int(index)).bind(int(before.block())).bind(ROWS + 1);
-    let mut led = query.fetch_all(site.database.readers()).await?;
+    let mut led = query.fetch_all(app.database.readers()).await?;
     let last = cursor::cut(&mut led, ROWS).map(|row| row.number("number")).transpose()?.map(Place::first);
     let here = links::validator(index);
     let title = format!("{} {index}", texts::VALIDATOR);
     let body = html! {
         h1 { (title) }
         @if let Some(committee) = &committee { (facts(committee, index)) } @else { p .note { (texts::NO_COMMITTEE) } }
-        section #health data-live="health" { h2 { (texts::SIGNATURES) } (health(&site, index).await?) }
-        section { h2 { (texts::RECORD) } (record(&site, index).await?) }
+        section #health data-live="health" { h2 { (texts::SIGNATURES) } (health(&app, index).await?) }
+        section { h2 { (texts::RECORD) } (record(&app, index).await?) }
         section #blocks {
             h2 { (texts::BLOCKS_LED) }
-            (blocks::table(&site, &led)?)
+            (blocks::table(&app, &led)?)
             (parts::older(&here, last, from.before.is_none()))
         }
     };
-    Ok(layout::page(&site, &title, body))
+    Ok(layout::page(&app, &title, body))
 }
 
 fn facts(committee: &Validators, index: u64) -> Markup {
@@ -77,9 +77,9 @@ fn facts(committee: &Validators, index: u64) -> Markup {
     }
 }
 
-async fn health(site: &Site, index: u64) -> Result<Markup, Failure> {
-    let health = Health::read(site).await?;
-    let record = records(&site.database, site.today()).await?.get(&index).copied().unwrap_or_default();
+async fn health(app: &AppState, index: u64) -> Result<Markup, Failure> {
+    let health = Health::read(app).await?;
+    let record = records(&app.database, app.today()).await?.get(&index).copied().unwrap_or_default();
     let [today, week, month] = record.signatures;
     Ok(html! {
         (parts::facts(&[
@@ -92,11 +92,11 @@ async fn health(site: &Site, index: u64) -> Result<Markup, Failure> {
     })
 }
 
-async fn record(site: &Site, index: u64) -> Result<Markup, Failure> {
-    let today = site.today();
+async fn record(app: &AppState, index: u64) -> Result<Markup, Failure> {
+    let today = app.today();
     let window = (today + 1).saturating_sub(DAYS)..=today;
     let query = sql(RECORD).bind(int(index)).bind(int(*window.start())).bind(int(DAYS));
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let rows = query.fetch_all(app.database.readers()).await?;
     let day = |row: &AnyRow| -> Result<(u64, Counts), Failure> {
         let counts = ["led", "batches", "transactions", "signed", "missed"];
         let mut found = Counts::default();
@@ -135,14 +135,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_record_has_a_row_for_each_day() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         let columns = &["validator", "day", "led", "batches", "transactions", "signed", "missed"];
         let mut rows = Rows::new("validator_days", columns);
         for (validator, day, missed) in [(1u64, 100u64, 1u64), (1, 71, 2), (1, 70, 3), (2, 100, 4)] {
             rows.push([validator, day, 0, 0, 0, 3, missed].map(Into::into));
         }
         filled.write(rows).await;
-        let ask = |index: &str| show(State(Arc::clone(&filled.site)), Path(index.to_owned()), Query(Before { before: None }));
+        let ask = |index: &str| show(State(Arc::clone(&filled.app)), Path(index.to_owned()), Query(Before { before: None }));
         let page = ask("1").await.unwrap().0.into_string();
         assert!(page.contains("<title>1970-04-11: 1</title>") && page.contains("<title>1970-03-13: 2</title>"), "{page}");
         assert!(!page.contains("1970-03-12"), "30 days and no more");
@@ -153,9 +153,9 @@ mod tests {
 
     #[tokio::test]
     async fn lists_come_from_indexes() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         for (query, index) in [(RECORD, "(validator=? AND day>?)"), (LED, "blocks_by_leader (leader=? AND number<?)")] {
-            let plan = filled.site.database.plan(query).await.unwrap().join("\n");
+            let plan = filled.app.database.plan(query).await.unwrap().join("\n");
             assert!(plan.contains(index) && !plan.contains("SCAN") && !plan.contains("TEMP"), "{query}\n{plan}");
         }
     }

@@ -4,10 +4,10 @@ pub(crate) mod texts;
 
 use super::{Failure, Page, health, health::Health, layout, parts};
 use crate::{
+    app_state::AppState,
     format,
-    site::Site,
     texts::{keys, nav},
-    views::validators::{MOST, records},
+    views::validators::{MAX_VALIDATORS, records},
 };
 use alloy_primitives::U256;
 use axum::extract::State;
@@ -22,14 +22,14 @@ pub fn uptime((signed, missed): (u64, u64)) -> Markup {
 }
 
 /// `/validators`
-pub async fn list(State(site): State<Arc<Site>>) -> Page {
-    let body = match site.now().committee {
+pub async fn list(State(app): State<Arc<AppState>>) -> Page {
+    let body = match app.status().committee {
         Some(committee) => html! {
             p { (sentence(&committee)) }
             p .note { (texts::WEIGHT_NOTE) }
             section #record data-live="record" {
                 h2 { (texts::RECORD) }
-                (record(&site, &committee).await?)
+                (record(&app, &committee).await?)
                 p .note { (texts::UPTIME_NOTE) }
                 p .note { (texts::HEALTH_NOTE) }
             }
@@ -37,7 +37,7 @@ pub async fn list(State(site): State<Arc<Site>>) -> Page {
         },
         None => html! { p .note { (texts::NO_COMMITTEE) } },
     };
-    Ok(layout::page(&site, nav::VALIDATORS, html! { h1 { (nav::VALIDATORS) } (body) }))
+    Ok(layout::page(&app, nav::VALIDATORS, html! { h1 { (nav::VALIDATORS) } (body) }))
 }
 
 fn sentence(committee: &Validators) -> String {
@@ -46,9 +46,9 @@ fn sentence(committee: &Validators) -> String {
     texts::committee(&number(all), &committee.engine, &number(quorum), &number(all.saturating_sub(quorum)))
 }
 
-async fn record(site: &Site, committee: &Validators) -> Result<Markup, Failure> {
-    let records = records(&site.database, site.today()).await?;
-    let health = Health::read(site).await?;
+async fn record(app: &AppState, committee: &Validators) -> Result<Markup, Failure> {
+    let records = records(&app.database, app.today()).await?;
+    let health = Health::read(app).await?;
     let cells = |index: u64| {
         let record = records.get(&index).copied().unwrap_or_default();
         let [today, week, month] = record.signatures;
@@ -77,12 +77,12 @@ async fn record(site: &Site, committee: &Validators) -> Result<Markup, Failure> 
         texts::MONTH,
         texts::HEALTH,
     ];
-    let rows = (0..committee.validators.len() as u64).take(MOST as usize).map(cells);
+    let rows = (0..committee.validators.len() as u64).take(MAX_VALIDATORS as usize).map(cells);
     Ok(parts::table(texts::RECORD, &columns, rows.collect()))
 }
 
 fn keys(committee: &Validators) -> Markup {
-    let rows = committee.validators.iter().take(MOST as usize).map(|validator| {
+    let rows = committee.validators.iter().take(MAX_VALIDATORS as usize).map(|validator| {
         vec![
             parts::validator(validator.index),
             parts::account(validator.fee_address),

@@ -84,8 +84,8 @@ fn nothing_else_says_sentences() {
 #[test]
 fn scripts_are_given_what_they_say() {
     for (script, before, given) in [
-        (include_str!("../assets/wallet.js"), "WORDS.", &wallet::SCRIPT[..]),
-        (include_str!("../assets/dag.js"), "say('", &dag::SCRIPT[..]),
+        (include_str!("../assets/wallet.js"), "TEXTS.", &wallet::SCRIPT[..]),
+        (include_str!("../assets/dag.js"), "text('", &dag::SCRIPT[..]),
     ] {
         let given: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
         let end = |rest: &str| rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());

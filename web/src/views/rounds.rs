@@ -1,10 +1,10 @@
 //! Consecutive rounds of the DAG, read from the database.
 
 use crate::{
+    app_state::AppState,
     database::{Read, int, sql},
     format,
     indexer::dag::{AUTOBAHN, Round, content, distinct},
-    site::Site,
     texts::lookup,
     views::Failure,
 };
@@ -16,22 +16,22 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const COLUMNS: u64 = 24;
 
 /// Maximum number of rounds in one API response.
-pub const MOST_ROUNDS: u64 = 64;
+pub const MAX_ROUNDS: u64 = 64;
 
 /// Number of rounds that are read after those of the picture, because they decide about them.
 const AFTER: u64 = 8;
 
 /// Maximum number of rows of `dag_cars` that are read for a picture.
-const MOST_CARS: i64 = 1_500;
+const MAX_CARS: i64 = 1_500;
 
 /// Maximum number of validators in a picture while the committee is unknown.
-const MOST_ROWS: u64 = 256;
+const MAX_ROWS: u64 = 256;
 
 /// Time in milliseconds before the first known decision, from which cars are shown if the slot before the picture is unknown.
 const LEAD_MS: u64 = 1_000;
 
 /// Maximum number of blocks listed for a picture.
-const MOST_BLOCKS: i64 = 64;
+const MAX_BLOCKS: i64 = 64;
 
 /// Consecutive rounds, and the range of all stored rounds.
 #[derive(Debug, Default)]
@@ -67,21 +67,21 @@ pub struct Window {
 
 impl Window {
     /// Loads the rounds around `about`, or the newest ones. Returns `None` if no round is stored.
-    pub async fn load(site: &Site, about: Option<u64>) -> Result<Option<Self>, Failure> {
-        let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
+    pub async fn load(app: &AppState, about: Option<u64>) -> Result<Option<Self>, Failure> {
+        let Some((oldest, newest)) = kept(app).await? else { return Ok(None) };
         if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
             let (round, oldest, newest) = (format::number(round), format::number(oldest), format::number(newest));
             return Err(Failure::NotFound(lookup::no_round(&round, &oldest, &newest)));
         }
         let last = about.map_or(newest, |round| (round + COLUMNS / 2 - 1).max(oldest + COLUMNS - 1).min(newest));
         let first = (last + 1).saturating_sub(COLUMNS).max(oldest);
-        Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
+        Self::fetch(app, first, last, (oldest, newest)).await.map(Some)
     }
 
     /// Loads a range for the API. The default of a missing bound follows from the other bound and the maximum length.
-    pub async fn range(site: &Site, from: Option<u64>, to: Option<u64>) -> Result<Option<Self>, Failure> {
-        let Some((oldest, newest)) = kept(site).await? else { return Ok(None) };
-        let most = MOST_ROUNDS;
+    pub async fn range(app: &AppState, from: Option<u64>, to: Option<u64>) -> Result<Option<Self>, Failure> {
+        let Some((oldest, newest)) = kept(app).await? else { return Ok(None) };
+        let most = MAX_ROUNDS;
         let last = to.unwrap_or(from.map_or(newest, |from| from.saturating_add(most - 1)));
         let first = from.unwrap_or((last.min(newest) + 1).saturating_sub(most));
         let (first, last) = (first.max(oldest), last.min(newest));
@@ -89,20 +89,20 @@ impl Window {
             let (oldest, newest) = (format::number(oldest), format::number(newest));
             return Err(Failure::NotFound(lookup::no_rounds(&oldest, &newest)));
         }
-        Self::fetch(site, first, last, (oldest, newest)).await.map(Some)
+        Self::fetch(app, first, last, (oldest, newest)).await.map(Some)
     }
 
-    async fn fetch(site: &Site, first: u64, last: u64, (oldest, newest): (u64, u64)) -> Result<Self, Failure> {
-        let readers = site.database.readers();
+    async fn fetch(app: &AppState, first: u64, last: u64, (oldest, newest): (u64, u64)) -> Result<Self, Failure> {
+        let readers = app.database.readers();
         // Includes the slot before the first one: the time of its decision is the start of the first column.
         let text = "SELECT round, content FROM dag_rounds WHERE round >= $1 AND round <= $2 ORDER BY round LIMIT 74";
         let rows = sql(text).bind(int(first.saturating_sub(1))).bind(int(last + AFTER)).fetch_all(readers).await?;
         let mut rounds = BTreeMap::new();
-        let committee = site.now().committee;
-        let most = committee.as_ref().map_or(MOST_ROWS, |committee| committee.validators.len() as u64);
+        let committee = app.status().committee;
+        let most = committee.as_ref().map_or(MAX_ROWS, |committee| committee.validators.len() as u64);
         for row in rows {
             let number = row.number("round")?;
-            rounds.insert(number, believable(content(&row)?, number, most));
+            rounds.insert(number, validated(content(&row)?, number, most));
         }
         let after = rounds.split_off(&(last + 1));
         let engine = committee.as_ref().map(|committee| committee.engine.clone()).unwrap_or_default();
@@ -113,14 +113,14 @@ impl Window {
         };
         window.engine = engine;
         if window.lanes {
-            window.fetch_cars(site).await?;
+            window.fetch_cars(app).await?;
             window.cars.retain(|car| car.author < most);
             window.cars.iter_mut().for_each(|car| distinct(&mut car.holders, most));
         }
         if first > 0 {
             window.rounds.remove(&(first - 1));
         }
-        window.fetch_blocks(site).await?;
+        window.fetch_blocks(app).await?;
         window.size = committee.as_ref().map_or(0, |committee| committee.validators.len() as u64).max(window.seen());
         let faulty = window.size.saturating_sub(1) / 3;
         window.quorum = committee.map_or((window.size - faulty) as usize, |committee| committee.quorum as usize);
@@ -148,12 +148,12 @@ impl Window {
     }
 
     /// Reads the cars that were accepted between the slot before the first one and the last one.
-    async fn fetch_cars(&mut self, site: &Site) -> Result<(), Failure> {
+    async fn fetch_cars(&mut self, app: &AppState) -> Result<(), Failure> {
         let begin = self.divide();
         let until = self.until.get(&self.last).copied().unwrap_or(begin);
         let end = if self.last == self.newest { i64::MAX } else { int(until) };
         let text = "SELECT content FROM dag_cars WHERE at_ms > $1 AND at_ms <= $2 ORDER BY at_ms LIMIT $3";
-        let rows = sql(text).bind(int(begin)).bind(end).bind(MOST_CARS).fetch_all(site.database.readers()).await?;
+        let rows = sql(text).bind(int(begin)).bind(end).bind(MAX_CARS).fetch_all(app.database.readers()).await?;
         for row in rows {
             self.cars.extend(content::<Vec<DagVertex>>(&row)?);
         }
@@ -161,11 +161,11 @@ impl Window {
     }
 
     /// Reads the blocks from the first commit of the picture on.
-    async fn fetch_blocks(&mut self, site: &Site) -> Result<(), Failure> {
+    async fn fetch_blocks(&mut self, app: &AppState) -> Result<(), Failure> {
         let commits = self.rounds.values().flat_map(|round| &round.slots).filter_map(|slot| self.commit_of(slot));
         let Some(first) = commits.min() else { return Ok(()) };
         let text = "SELECT number, first_commit, last_commit FROM blocks WHERE last_commit >= $1 ORDER BY last_commit LIMIT $2";
-        let rows = sql(text).bind(int(first)).bind(MOST_BLOCKS).fetch_all(site.database.readers()).await?;
+        let rows = sql(text).bind(int(first)).bind(MAX_BLOCKS).fetch_all(app.database.readers()).await?;
         for row in rows {
             let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
             self.blocks.push((commits.0, commits.1, row.number("number")?));
@@ -228,7 +228,7 @@ impl Window {
 
 /// Removes invalid data: items of unknown validators or of another round, and ranks beyond the number of validators. Each
 /// validator is a row of the picture.
-fn believable(mut round: Round, number: u64, validators: u64) -> Round {
+fn validated(mut round: Round, number: u64, validators: u64) -> Round {
     round.vertices.retain(|vertex| vertex.author < validators && vertex.round == number);
     round.slots.retain(|slot| slot.validator < validators && slot.rank < validators && slot.round == number);
     for slot in &mut round.slots {
@@ -250,8 +250,8 @@ pub fn contradicted(vertices: &[DagVertex]) -> BTreeSet<B256> {
 }
 
 /// Oldest and newest stored round.
-async fn kept(site: &Site) -> Result<Option<(u64, u64)>, Failure> {
-    let end = |text| sql(text).fetch_optional(site.database.readers());
+async fn kept(app: &AppState) -> Result<Option<(u64, u64)>, Failure> {
+    let end = |text| sql(text).fetch_optional(app.database.readers());
     let oldest = end("SELECT round FROM dag_rounds ORDER BY round LIMIT 1").await?;
     let newest = end("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").await?;
     let (Some(oldest), Some(newest)) = (oldest, newest) else { return Ok(None) };
@@ -297,7 +297,7 @@ mod tests {
     /// Data of two validators of a committee of four, and data that the node invented.
     #[tokio::test]
     async fn authors_that_no_committee_has_make_no_rows() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         let vertices = vec![vertex(0, 5), vertex(1, 4), vertex(3, 5), vertex(4, 5), vertex(u64::MAX, 5)];
         let signed = LeaderSlot { voters: vec![3, 1, 1, 4], confirmers: vec![u64::MAX], ..slot(2) };
         let last_of_all = LeaderSlot { rank: u64::MAX, ..slot(1) };
@@ -305,7 +305,7 @@ mod tests {
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
         rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&told).unwrap().into()]);
         filled.write(rows).await;
-        let window = Window::load(&filled.site, None).await.unwrap().unwrap();
+        let window = Window::load(&filled.app, None).await.unwrap().unwrap();
         assert_eq!((window.size, window.quorum), (4, 3));
         assert_eq!(window.vertices().map(|vertex| vertex.author).collect::<Vec<_>>(), [0, 3]);
         let expected = LeaderSlot { voters: vec![1, 3], ..slot(2) };
@@ -341,7 +341,7 @@ mod tests {
 
     #[tokio::test]
     async fn cars_are_read_with_the_slots_that_they_came_before() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         filled.introduce(AUTOBAHN);
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
         for (number, at) in [(6_u64, 5_000), (7, 6_000)] {
@@ -355,7 +355,7 @@ mod tests {
             rows.push([lane.into(), 1_u64.into(), at.into(), serde_json::to_string(&cars).unwrap().into()]);
         }
         filled.write(rows).await;
-        let window = Window::load(&filled.site, None).await.unwrap().unwrap();
+        let window = Window::load(&filled.app, None).await.unwrap().unwrap();
         assert!(window.lanes);
         assert_eq!(window.cars.iter().map(|car| car.author).collect::<Vec<_>>(), [1, 2, 3]);
         assert!(window.cars.iter().all(|car| car.holders == [0, 2]), "{:?}", window.cars);

@@ -10,7 +10,7 @@ pub const DAYS: u64 = 30;
 const WEEK: u64 = 7;
 
 /// Maximum number of validators on a page. The format allows committees of 65,536; realistic ones have some hundreds.
-pub const MOST: i64 = 1_000;
+pub const MAX_VALIDATORS: i64 = 1_000;
 
 /// Query for the sums of all validators over their newest days.
 pub const RECORDS: &str = "SELECT validator, CAST(SUM(led) AS BIGINT) AS led, CAST(SUM(batches) AS BIGINT) AS batches, CAST(SUM(transactions) AS \
@@ -37,7 +37,7 @@ pub struct Record {
 /// Records up to a day, by position in the committee. Validators without activity have no entry.
 pub async fn records(database: &Database, today: u64) -> Result<BTreeMap<u64, Record>, Failure> {
     let since = |days: u64| int((today + 1).saturating_sub(days));
-    let query = sql(RECORDS).bind(since(DAYS)).bind(MOST * DAYS as i64).bind(since(WEEK)).bind(since(1));
+    let query = sql(RECORDS).bind(since(DAYS)).bind(MAX_VALIDATORS * DAYS as i64).bind(since(WEEK)).bind(since(1));
     let rows = query.fetch_all(database.readers()).await?;
     let record = |row: &AnyRow| -> Result<(u64, Record), Failure> {
         let signatures = [
@@ -56,8 +56,8 @@ mod tests {
     use super::*;
     use crate::{database::Rows, pages::testing};
 
-    async fn with(days: &[[u64; 7]]) -> testing::Filled {
-        let filled = testing::filled().await;
+    async fn with(days: &[[u64; 7]]) -> testing::TestApp {
+        let filled = testing::test_app().await;
         let columns = &["validator", "day", "led", "batches", "transactions", "signed", "missed"];
         let mut rows = Rows::new("validator_days", columns);
         days.iter().for_each(|row| rows.push(row.map(Into::into)));
@@ -78,7 +78,7 @@ mod tests {
             [2, today, none, none, none, none, 5],
         ])
         .await;
-        let records = records(&filled.site.database, today).await.unwrap();
+        let records = records(&filled.app.database, today).await.unwrap();
         let first = Record { led: 5, batches: 10, transactions: 15, signatures: [(10, 0), (70, 3), (310, 15)] };
         let silent = Record { signatures: [(0, 5); 3], ..Record::default() };
         assert_eq!(records, BTreeMap::from([(0, first), (2, silent)]));
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn records_are_found_by_day() {
-        let plan = testing::filled().await.site.database.plan(RECORDS).await.unwrap().join("\n");
+        let plan = testing::test_app().await.app.database.plan(RECORDS).await.unwrap().join("\n");
         assert!(plan.contains("validator_days_by_day (day>?)") && !plan.contains("SCAN validator_days"), "{plan}");
     }
 }

@@ -9,7 +9,7 @@ use corniche_web::{api::ENDPOINTS, limits::Rate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most visited pages of one kind: more than there are transactions, but fewer than DAG pictures with a selection.
-const MOST_OF_A_KIND: usize = 150;
+const MAX_PER_KIND: usize = 150;
 
 /// This page shows a newly measured round trip on every visit.
 const MEASURED: &str = "/network";
@@ -70,7 +70,7 @@ fn every_page_answers_and_the_same_over_both_databases() {
         let [lite, other] = [&*EXPLORER, &large].map(|explorer| {
             let answer = explorer.get(&page);
             // Each explorer has its own node.
-            (answer.status, answer.text.replace(explorer.site.node.url(), "NODE"))
+            (answer.status, answer.text.replace(explorer.app.node.url(), "NODE"))
         });
         if lite.0 >= 400 {
             wrong.push(format!("{page}: {}, linked from {from}", lite.0));
@@ -80,7 +80,7 @@ fn every_page_answers_and_the_same_over_both_databases() {
         }
         for link in links(&lite.1) {
             let of_its_kind = kinds.entry(kind(&link)).or_default();
-            if *of_its_kind < MOST_OF_A_KIND && seen.insert(link.clone()) {
+            if *of_its_kind < MAX_PER_KIND && seen.insert(link.clone()) {
                 *of_its_kind += 1;
                 left.push_back((link, page.clone()));
             }

@@ -93,7 +93,7 @@ fn a_skipped_leader_is_told_to_programs() {
     (slot.status, slot.digest, slot.commit, slot.why) = (SlotStatus::Skipped, None, None, Some("skipped: no votes".into()));
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
         for rows in dag::rows([(12, skipped)], BEGIN_MS) {
             rows.write(&mut writer).await.unwrap();
         }

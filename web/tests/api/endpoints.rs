@@ -6,9 +6,9 @@ use crate::{
     explorer::{EXPLORER, Explorer, PENDING},
 };
 use corniche_web::{
-    api::{ENDPOINTS, Endpoint, form::Form},
+    api::{ENDPOINTS, Endpoint, schema::Schema},
+    indexer_status::Halt,
     limits::Rate,
-    state::Halt,
 };
 use serde_json::{Value, json};
 
@@ -22,13 +22,13 @@ pub fn somewhere(endpoint: &Endpoint) -> String {
 }
 
 fn is_list(endpoint: &Endpoint) -> bool {
-    matches!((endpoint.form)(), Form::Page(_))
+    matches!((endpoint.schema)(), Schema::Page(_))
 }
 
 /// Panics if a value does not have the documented schema.
-fn fits(form: &Form, value: &Value, at: &str) {
-    match form {
-        Form::Plain { kind, .. } => {
+fn fits(schema: &Schema, value: &Value, at: &str) {
+    match schema {
+        Schema::Plain { kind, .. } => {
             let text = value.as_str().unwrap_or_default();
             let good = match *kind {
                 "number" => value.is_u64(),
@@ -43,22 +43,22 @@ fn fits(form: &Form, value: &Value, at: &str) {
             };
             assert!(good, "{at}: {value} is no {kind}");
         }
-        Form::Maybe(_) if value.is_null() => {}
-        Form::Maybe(form) => fits(form, value, at),
-        Form::List(form) => value.as_array().unwrap().iter().for_each(|value| fits(form, value, at)),
-        Form::Page(form) => {
+        Schema::Maybe(_) if value.is_null() => {}
+        Schema::Maybe(schema) => fits(schema, value, at),
+        Schema::List(schema) => value.as_array().unwrap().iter().for_each(|value| fits(schema, value, at)),
+        Schema::Page(schema) => {
             assert_eq!(value.as_object().unwrap().len(), 2, "{at}: items and next");
             assert!(value["next"].is_null() || value["next"].is_string(), "{at}");
-            value["items"].as_array().unwrap().iter().for_each(|value| fits(form, value, at));
+            value["items"].as_array().unwrap().iter().for_each(|value| fits(schema, value, at));
         }
-        Form::Object(object) => {
+        Schema::Object(object) => {
             let served: Vec<_> = value.as_object().unwrap_or_else(|| panic!("{at}: {value}")).keys().cloned().collect();
             let mut documented: Vec<_> = object.fields.iter().map(|field| field.name.clone()).collect();
             documented.sort();
             assert_eq!(served, documented, "{at}");
-            object.fields.iter().for_each(|field| fits(&field.form, &value[&field.name], &format!("{at}.{}", field.name)));
+            object.fields.iter().for_each(|field| fits(&field.schema, &value[&field.name], &format!("{at}.{}", field.name)));
         }
-        Form::Lines(_) => panic!("{at}: a file"),
+        Schema::Lines(_) => panic!("{at}: a file"),
     }
 }
 
@@ -69,13 +69,13 @@ fn every_endpoint_answers_what_is_documented() {
         let answer = EXPLORER.get(&path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
         assert_eq!(answer.header("access-control-allow-origin"), "*", "{path}");
-        let form = (endpoint.form)();
-        if matches!(form, Form::Lines(_)) {
+        let schema = (endpoint.schema)();
+        if matches!(schema, Schema::Lines(_)) {
             assert!(answer.header("content-type").starts_with("text/csv"), "{path}");
             continue;
         }
-        fits(&form, &answer.json(), &path);
-        fits(&form, &form.example(), &format!("the example of {}", endpoint.path));
+        fits(&schema, &answer.json(), &path);
+        fits(&schema, &schema.example(), &format!("the example of {}", endpoint.path));
         if is_list(endpoint) {
             assert_ne!(answer.json()["items"], json!([]), "{path}: nothing was looked at");
         }
@@ -340,7 +340,7 @@ fn behind_a_proxy_rates_are_of_those_it_asks_for() {
 #[test]
 fn an_explorer_that_stopped_says_so() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
-    explorer.site.standing.halt(Halt::Contradiction { number: 7 });
+    explorer.app.indexer_status.set_halt(Halt::Contradiction { number: 7 });
     let answer = explorer.get("/api/v1/blocks");
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("halted")));
     let status = explorer.ask("/api/v1/status");

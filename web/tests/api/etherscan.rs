@@ -192,7 +192,7 @@ fn many_calls_that_carry_nothing_hide_none_that_may() {
 
 fn write(explorer: &Explorer, rows: Rows) {
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
         rows.write(&mut writer).await.unwrap();
     });
 }

@@ -4,7 +4,7 @@ use crate::{
     chain::{ALICE, BOB, EVIL, PLAIN},
     explorer::{EXPLORER, LONG},
 };
-use corniche_web::api::csv::MOST_ROWS;
+use corniche_web::api::csv::MAX_ROWS;
 
 /// Parses a file according to RFC 4180.
 fn cells(text: &str) -> Vec<Vec<String>> {
@@ -73,7 +73,7 @@ fn formulas_are_defused() {
 fn a_file_that_is_cut_says_so_in_its_last_line() {
     let path = format!("/api/v1/accounts/{ALICE}/transactions.csv");
     let rows = cells(&LONG.get(&path).text);
-    assert_eq!(rows.len() as u64, 1 + MOST_ROWS + 1);
+    assert_eq!(rows.len() as u64, 1 + MAX_ROWS + 1);
     let notice = rows.last().unwrap();
     assert_eq!(notice.len(), 1);
     assert!(notice[0].starts_with("cut after 50000 rows"), "{notice:?}");

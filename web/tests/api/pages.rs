@@ -112,7 +112,7 @@ fn what_a_node_says_is_text_of_a_size() {
 #[test]
 fn why_a_node_shows_no_ordering_is_text_of_a_size() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
-    explorer.site.standing.no_dag(format!("<b>\u{202e}{}", "x".repeat(1 << 20)));
+    explorer.app.indexer_status.set_dag_unavailable(format!("<b>\u{202e}{}", "x".repeat(1 << 20)));
     let page = explorer.get("/dag").text;
     assert!(page.contains("&lt;b&gt;xxx") && page.len() < 50_000, "{} bytes", page.len());
 }
@@ -132,7 +132,7 @@ fn what_is_cut_is_said_to_be() {
     ordering.skipped = (1..=200).map(skip).collect();
     let digests = whole.iter().map(|whole| digest(whole, None).unwrap()).collect();
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
         write::write(&mut writer, digests, &chain::asked()).await.unwrap();
     });
     let notes = |page: String| explorer.get(&page).text.matches("The list is truncated.").count();
@@ -158,7 +158,7 @@ fn alike(blocks: u64) -> Explorer {
     };
     let digests = (0..blocks).map(|number| digest(&chain::block(number, vec![step(number)], None), None).unwrap()).collect();
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
         write::write(&mut writer, digests, &chain::asked()).await.unwrap();
     });
     explorer
@@ -225,8 +225,8 @@ fn there_are_pages_before_there_are_blocks() {
 #[test]
 fn the_other_engine_has_the_same_pages() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
-    let committee = Validators { engine: AUTOBAHN.into(), ..explorer.site.now().committee.unwrap() };
-    explorer.site.standing.introduced(31_337, chain::hash(0), false, committee);
+    let committee = Validators { engine: AUTOBAHN.into(), ..explorer.app.status().committee.unwrap() };
+    explorer.app.indexer_status.set_chain(31_337, chain::hash(0), false, committee);
     for page in ["/", "/dag", "/dag?round=40", "/block/0", "/block/20", "/validators", "/network"] {
         let answer = explorer.get(page);
         assert!(answer.status == 200 && answer.text.contains(AUTOBAHN), "{page}: {}", answer.text);

@@ -4,13 +4,13 @@
 mod blocks;
 mod chain;
 mod dump;
+mod indexer_status;
 mod model;
 mod node;
 mod plans;
 mod postgres;
 mod random;
 mod resume;
-mod standing;
 mod tables;
 
 use corniche_web::{database::Database, indexer::contracts::Code, indexer::write};
@@ -38,7 +38,7 @@ async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]
         let digests = group.iter().map(|made| corniche_web::indexer::digest::digest(&made.whole, None).expect("a digest"));
         let digests: Vec<_> = digests.collect();
         let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
-        let asked = write::Asked {
+        let asked = write::FetchedMetadata {
             tokens: unknown.tokens.into_iter().map(|token| (token, Default::default())).collect(),
             contracts: unknown
                 .contracts

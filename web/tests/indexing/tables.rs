@@ -13,7 +13,7 @@ use corniche_web::{
     database::{Database, DatabaseError},
     indexer::{
         digest::digest_within,
-        events::{Moved, Standard},
+        events::{Standard, TokenEvent},
     },
 };
 
@@ -102,7 +102,7 @@ async fn a_database_of_another_version_is_refused_with_what_to_do() {
 /// Two transactions with three logs each; each log transfers two ids.
 #[test]
 fn what_a_block_has_no_places_for_is_left_out_and_the_rest_is_read() {
-    let moved = [1_u64, 2].map(|id| Moved::Transfer {
+    let moved = [1_u64, 2].map(|id| TokenEvent::Transfer {
         token: token(2),
         standard: Standard::Erc1155,
         from: person(1),
@@ -137,7 +137,7 @@ fn what_a_block_has_no_places_for_is_left_out_and_the_rest_is_read() {
         let digest = digest_within(&whole, None, room).unwrap();
         let count = |table| digest.rows.iter().filter(|rows| rows.table() == table).map(|rows| rows.len()).sum::<usize>();
         assert_eq!(["transactions", "logs", "transfers"].map(count), rows, "{room} places");
-        assert_eq!((digest.moved.len(), digest.left_out), (moves, left_out), "{room} places");
+        assert_eq!((digest.token_events.len(), digest.left_out), (moves, left_out), "{room} places");
         assert_eq!((count("transfer_sides"), digest.transactions), (2 * rows[2], 2), "{room} places");
     }
 }

@@ -4,7 +4,7 @@ use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use serde::{Deserialize, Serialize};
 
 /// Most proposals of one validator in a round. Two prove equivocation; a faulty node may send any number.
-const MOST_OF_AN_AUTHOR: usize = 4;
+const MAX_PER_AUTHOR: usize = 4;
 
 /// A round. Under Autobahn only the slot of that number, because cars have their own numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Round {
             let of_author = self.vertices.iter().filter(|known| known.author == vertex.author).count();
             match self.vertices.iter_mut().find(|known| known.digest == vertex.digest) {
                 Some(known) => merge(known, vertex),
-                None if of_author < MOST_OF_AN_AUTHOR => self.vertices.push(vertex),
+                None if of_author < MAX_PER_AUTHOR => self.vertices.push(vertex),
                 None => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Tests of the lane with a simulated node that chooses its numbers, forgets, restarts and rejects requests.
 
 use super::*;
-use crate::{database::Database, indexer::subscription::DagNews};
+use crate::{database::Database, indexer::subscription::DagNotice};
 use axum::{Json, Router, extract::State, routing::post};
 use corniche_api::{LeaderSlot, SlotStatus};
 use serde_json::{Value, json};
@@ -98,9 +98,9 @@ struct Stage {
     node: Node,
     database: Database,
     connection: sqlx::pool::PoolConnection<sqlx::Any>,
-    standing: Standing,
-    news: News,
-    lane: Lane,
+    indexer_status: IndexerStatus,
+    notifications: Notifications,
+    lane: SyncTask,
     engine: &'static str,
     _directory: tempfile::TempDir,
 }
@@ -115,10 +115,10 @@ impl Stage {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
         let connection = database.writer().await.unwrap();
-        let mut lane = Lane::new(keep);
-        lane.introduced(engine, 4);
-        let (node, standing, news) = (Node::new(&url), Standing::default(), News::default());
-        Self { told, node, database, connection, standing, news, lane, engine, _directory: directory }
+        let mut lane = SyncTask::new(keep);
+        lane.chain_identified(engine, 4);
+        let (node, indexer_status, notifications) = (Node::new(&url), IndexerStatus::default(), Notifications::default());
+        Self { told, node, database, connection, indexer_status, notifications, lane, engine, _directory: directory }
     }
 
     fn tell(&self, change: impl FnOnce(&mut Told)) {
@@ -128,21 +128,21 @@ impl Stage {
     /// Polls this many times, without pauses.
     async fn looks(&mut self, looks: usize) {
         for _ in 0..looks {
-            self.lane.next_look = Next::AtOnce;
+            self.lane.next_poll = NextPoll::AtOnce;
             self.turn().await;
         }
     }
 
     /// Polls if it is time.
     async fn turn(&mut self) {
-        let Self { node, connection, standing, news, lane, .. } = self;
-        lane.follow(node, connection, &Live::default(), standing, news).await.unwrap();
+        let Self { node, connection, indexer_status, notifications, lane, .. } = self;
+        lane.follow(node, connection, &Live::default(), indexer_status, notifications).await.unwrap();
     }
 
     /// Restarts the explorer.
     fn restart(&mut self) {
-        self.lane = Lane::new(self.lane.keep);
-        self.lane.introduced(self.engine, 4);
+        self.lane = SyncTask::new(self.lane.keep);
+        self.lane.chain_identified(self.engine, 4);
     }
 
     async fn rounds(&self) -> BTreeMap<u64, Round> {
@@ -328,7 +328,7 @@ async fn a_node_with_many_validators_is_asked_for_fewer_rounds_at_once() {
     });
     stage.looks(12).await;
     assert_eq!(stage.rounds().await.len(), 40);
-    assert_eq!(stage.standing.now().no_dag, None);
+    assert_eq!(stage.indexer_status.snapshot().dag_unavailable, None);
 }
 
 #[tokio::test]
@@ -338,9 +338,9 @@ async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
     stage.looks(1).await;
     let asked = stage.told.lock().unwrap().asked;
     let in_a_while = Instant::now() + std::time::Duration::from_secs(30);
-    assert!(matches!(stage.lane.next_look, Next::NotBefore(then) if then > in_a_while), "{:?}", stage.lane.next_look);
+    assert!(matches!(stage.lane.next_poll, NextPoll::NotBefore(then) if then > in_a_while), "{:?}", stage.lane.next_poll);
     assert_eq!(asked, 1);
-    assert!(stage.standing.now().no_dag.unwrap().contains("a full node orders nothing"));
+    assert!(stage.indexer_status.snapshot().dag_unavailable.unwrap().contains("a full node orders nothing"));
 }
 
 /// A notification before a poll does not trigger another one. A notification that the lane did not act on does.
@@ -348,14 +348,14 @@ async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
 async fn a_look_is_for_what_was_told_before_it() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
-    stage.news.tell_dag(DagNews::Grew);
+    stage.notifications.set_dag(DagNotice::Grew);
     stage.looks(1).await;
-    assert_eq!(stage.news.dag(), DagNews::Quiet);
+    assert_eq!(stage.notifications.dag(), DagNotice::Quiet);
     let asked = stage.told.lock().unwrap().asked;
-    stage.news.tell_dag(DagNews::Grew);
-    stage.lane.next_look = Next::refused(Instant::now());
+    stage.notifications.set_dag(DagNotice::Grew);
+    stage.lane.next_poll = NextPoll::after_refusal(Instant::now());
     stage.turn().await;
-    assert_eq!((stage.news.dag(), stage.told.lock().unwrap().asked), (DagNews::Grew, asked));
+    assert_eq!((stage.notifications.dag(), stage.told.lock().unwrap().asked), (DagNotice::Grew, asked));
 }
 
 /// The length of a lane depends on the speed of its owner, and slots have their own numbers.

@@ -2,27 +2,27 @@
 
 use super::{
     super::{Page, parts},
-    interface, made_by,
+    creator_of, interface,
     subject::{Contract, Subject},
 };
-use crate::{abi, format, pages::account::texts as account_texts, pages::account::texts::contract as texts, site::Site};
+use crate::{abi, app::AppState, format, pages::account::texts as account_texts, pages::account::texts::contract as texts};
 use alloy_primitives::Address;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use std::sync::Arc;
 
 /// Maximum number of listed imports, exports and sections.
-const MOST: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// Size of a memory page in bytes.
 const PAGE: u64 = 64 << 10;
 
 /// `/address/{address}/code`
-pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let maker = made_by(&site, contract).await?;
-    Ok(subject.page(&site, texts::CODE, markup(subject.address, contract, maker)))
+    let maker = creator_of(&app, contract).await?;
+    Ok(subject.page(&app, texts::CODE, markup(subject.address, contract, maker)))
 }
 
 fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
@@ -71,7 +71,7 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
 fn verification(address: Address, contract: &Contract) -> Markup {
     let command = crate::texts::verify_command(address);
     let rows =
-        [(texts::INTERFACE, html! { (interface::whose(contract)) }), (texts::SOURCE, html! { (texts::SOURCE_NOT_SHOWN) })];
+        [(texts::INTERFACE, html! { (interface::abi_source(contract)) }), (texts::SOURCE, html! { (texts::SOURCE_NOT_SHOWN) })];
     html! {
         section #source {
             h2 { (texts::VERIFICATION) }
@@ -88,13 +88,13 @@ fn verification(address: Address, contract: &Contract) -> Markup {
 }
 
 fn listed<T>(title: &str, note: &str, columns: [&str; 2], items: &[T], cells: impl Fn(&T) -> [Markup; 2]) -> Markup {
-    let rows: Vec<_> = items.iter().take(MOST).map(|item| cells(item).into()).collect();
+    let rows: Vec<_> = items.iter().take(MAX_LISTED).map(|item| cells(item).into()).collect();
     html! {
         section {
             h2 { (title) " (" (items.len()) ")" }
             p .note { (note) }
             (parts::table(title, &columns, rows))
-            @if items.len() > MOST { p .note { (texts::AND_MORE) " " (items.len() - MOST) } }
+            @if items.len() > MAX_LISTED { p .note { (texts::AND_MORE) " " (items.len() - MAX_LISTED) } }
         }
     }
 }
@@ -103,20 +103,20 @@ fn listed<T>(title: &str, note: &str, columns: [&str; 2], items: &[T], cells: im
 mod tests {
     use super::super::subject::Source;
     use super::*;
-    use crate::indexer::contracts::Facts;
+    use crate::indexer::contracts::ModuleInfo;
     use alloy_primitives::B256;
 
     #[test]
     fn names_in_a_module_are_text_and_nothing_else() {
         let hostile = "<script>alert(1)</script>\u{202e}\"'&".to_owned();
-        let facts = Facts {
+        let facts = ModuleInfo {
             imports: vec![(hostile.clone(), hostile.clone()); 10_000],
             exports: vec![(hostile.clone(), hostile.clone())],
             sections: vec![(hostile.clone(), u64::MAX)],
             problem: Some(hostile),
             module_bytes: u64::MAX,
             memory_pages: u64::MAX,
-            ..Facts::default()
+            ..ModuleInfo::default()
         };
         let contract = Contract { facts, ..Contract::default() };
         let page = markup(Address::ZERO, &contract, html! {}).into_string();
@@ -131,7 +131,7 @@ mod tests {
         for (source, said) in [
             (Source::Module, texts::SOURCE_MODULE),
             (Source::Uploaded, texts::SOURCE_UPLOADED),
-            (Source::Nobody, texts::SOURCE_NOBODY),
+            (Source::Missing, texts::SOURCE_NOBODY),
         ] {
             let contract = Contract { source, code_hash: B256::repeat_byte(0x5c), ..Contract::default() };
             let page = verification(address, &contract).into_string();

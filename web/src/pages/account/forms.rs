@@ -14,17 +14,17 @@ use std::collections::BTreeMap;
 pub const ON_A_PAGE: usize = 50;
 
 /// Upper bound of the parameter `first`. No interface has so many functions.
-const MOST_FIRST: usize = 1_000_000;
+const MAX_OFFSET: usize = 1_000_000;
 
 /// Maximum number of parameters of a function with a form.
-const MOST_FIELDS: usize = 32;
+const MAX_FIELDS: usize = 32;
 
 /// Maximum length of a field's value in bytes. The size of a transaction bounds the input of a call anyway.
-const MOST_TYPED: usize = 32 << 10;
+const MAX_INPUT_BYTES: usize = 32 << 10;
 
 /// Request to a page with forms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct FormInput {
     /// Selector of the called function.
     pub function: Option<[u8; 4]>,
     /// Typed values, by position of the parameter.
@@ -39,17 +39,17 @@ pub struct Asked {
 
 /// Error in a field or in the whole call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct FieldError {
     /// Position of the field; [`COINS`] for the currency, `None` for the whole call.
     pub field: Option<usize>,
     /// Error message.
     pub problem: String,
 }
 
-/// Value of [`Wrong::field`] for the field of the currency.
+/// Value of [`FieldError::field`] for the field of the currency.
 pub const COINS: usize = usize::MAX;
 
-impl Asked {
+impl FormInput {
     /// Reads a request from a URL's query. Ignores parameters with other names.
     pub fn read(query: &[(String, String)]) -> Result<Self, Failure> {
         let mut asked = Self::default();
@@ -58,9 +58,9 @@ impl Asked {
                 "f" => asked.function = Some(selector(value)?),
                 "value" => asked.coins = value.trim().to_owned(),
                 "from" => asked.from = Some(super::parse(value)?),
-                "first" => asked.first = value.parse().unwrap_or(0).min(MOST_FIRST),
+                "first" => asked.first = value.parse().unwrap_or(0).min(MAX_OFFSET),
                 name => {
-                    if let Some(at) = name.strip_prefix('a').and_then(|at| at.parse().ok()).filter(|at| *at < MOST_FIELDS) {
+                    if let Some(at) = name.strip_prefix('a').and_then(|at| at.parse().ok()).filter(|at| *at < MAX_FIELDS) {
                         asked.values.insert(at, value.clone());
                     }
                 }
@@ -109,26 +109,26 @@ pub fn find(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
 }
 
 /// Encodes a call.
-pub fn encode(function: &Function, asked: &Asked) -> Result<Bytes, Wrong> {
-    if function.inputs.len() > MOST_FIELDS {
-        return Err(Wrong { field: None, problem: texts::TOO_MANY_FIELDS.into() });
+pub fn encode(function: &Function, asked: &FormInput) -> Result<Bytes, FieldError> {
+    if function.inputs.len() > MAX_FIELDS {
+        return Err(FieldError { field: None, problem: texts::TOO_MANY_FIELDS.into() });
     }
     let value = |(at, input): (usize, &Param)| {
         let typed = asked.typed(at);
-        let wrong = |problem: String| Wrong { field: Some(at), problem };
-        if typed.len() > MOST_TYPED {
+        let wrong = |problem: String| FieldError { field: Some(at), problem };
+        if typed.len() > MAX_INPUT_BYTES {
             return Err(wrong(texts::TOO_LONG.into()));
         }
         abi::parse(input, typed).map_err(wrong)
     };
     let values = function.inputs.iter().enumerate().map(value).collect::<Result<Vec<_>, _>>()?;
     let call = function.abi_encode_input(&values);
-    call.map(Bytes::from).map_err(|error| Wrong { field: None, problem: abi::text(&error.to_string()) })
+    call.map(Bytes::from).map_err(|error| FieldError { field: None, problem: abi::text(&error.to_string()) })
 }
 
 /// Parses an amount of the chain's currency and returns it in wei. Empty text is 0.
-pub fn coins(typed: &str) -> Result<U256, Wrong> {
-    let wrong = || Wrong { field: Some(COINS), problem: texts::NO_AMOUNT.into() };
+pub fn coins(typed: &str) -> Result<U256, FieldError> {
+    let wrong = || FieldError { field: Some(COINS), problem: texts::NO_AMOUNT.into() };
     if typed.is_empty() {
         return Ok(U256::ZERO);
     }
@@ -148,9 +148,9 @@ pub struct Form<'a> {
     /// Ticker of the chain's currency.
     pub currency: &'a str,
     /// Request to the page. It may call another function.
-    pub asked: &'a Asked,
+    pub asked: &'a FormInput,
     /// Error in the request, if it calls this function.
-    pub wrong: Option<&'a Wrong>,
+    pub wrong: Option<&'a FieldError>,
 }
 
 impl Form<'_> {
@@ -159,7 +159,7 @@ impl Form<'_> {
         let (function, asked) = (self.function, self.asked);
         let selector = hex::encode(function.selector());
         let id = format!("f-{selector}");
-        let fits = function.inputs.len() <= MOST_FIELDS;
+        let fits = function.inputs.len() <= MAX_FIELDS;
         html! {
             article .function id=(id) {
                 h3 { code { (abi::text(&function.name)) } " " span .note { "0x" (selector) } }
@@ -269,7 +269,7 @@ pub fn no_interface(address: Address) -> Markup {
 }
 
 /// Reason of a revert: the contract's own error, Solidity's built-in error, or the node's message.
-pub fn undone(known: &abi::Known, address: Address, message: &str, data: &[u8]) -> Markup {
+pub fn undone(known: &abi::KnownAbis, address: Address, message: &str, data: &[u8]) -> Markup {
     let error = known.error(address, data).or_else(|| abi::refusal(data));
     html! {
         p { span .tag.bad { (crate::texts::status::REVERTED) } }

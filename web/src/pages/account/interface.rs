@@ -5,15 +5,16 @@ use super::{
     subject::{self, Contract, Source, Subject},
 };
 use crate::{
-    abi, format,
+    abi,
+    app_state::AppState,
+    format,
     indexer::{
-        contracts::{MOST_ABI_BYTES, parse_abi},
+        contracts::{MAX_ABI_BYTES, parse_abi},
         tokens::clean,
-        uploads::{Refused, mentions},
+        uploads::{UploadError, mentions},
     },
     links,
     pages::account::texts::contract as texts,
-    site::Site,
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Address;
@@ -27,24 +28,24 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 /// Maximum number of listed names of a kind. The JSON contains all.
-const MOST: usize = 200;
+const MAX_SIGNATURES: usize = 200;
 
 /// Maximum size of JSON in the page, in bytes. Larger JSON is only linked.
-const MOST_JSON: usize = 24 << 10;
+const MAX_JSON: usize = 24 << 10;
 
 /// Maximum size of an upload's body in bytes. Form encoding may turn a byte of JSON into three.
-pub const MOST_FORM_BYTES: usize = 3 * MOST_ABI_BYTES + 1_024;
+pub const MAX_FORM_BYTES: usize = 3 * MAX_ABI_BYTES + 1_024;
 
 /// `/address/{address}/abi`
-pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    Ok(subject.page(&site, texts::INTERFACE, markup(subject.address, contract, "", None)))
+    Ok(subject.page(&app, texts::INTERFACE, markup(subject.address, contract, "", None)))
 }
 
 /// `/address/{address}/abi.json`
-pub async fn json(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Result<Response, Failure> {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn json(State(app): State<Arc<AppState>>, Path(address): Path<String>) -> Result<Response, Failure> {
+    let subject = Subject::load(&app, &address).await?;
     let abi = subject.contract()?.abi.clone();
     match abi.is_empty() {
         true => Err(Failure::NotFound(format!("{}: {}", subject.address, texts::SOURCE_NOBODY))),
@@ -60,43 +61,43 @@ pub struct Upload {
 
 /// `POST /address/{address}/abi`
 pub async fn upload(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     Path(address): Path<String>,
     form: Result<Form<Upload>, FormRejection>,
 ) -> Result<Response, Failure> {
-    let subject = Subject::load(&site, &address).await?;
+    let subject = Subject::load(&app, &address).await?;
     let Form(upload) = form.map_err(|_| Failure::BadRequest(too_large()))?;
-    let kept = match check(&site, &subject, &upload.abi).await? {
-        Ok(()) => site.uploads.keep(subject.address, upload.abi.clone()).await,
-        Err(problem) => return Ok(again(&site, &subject, &upload.abi, &problem)),
+    let kept = match check(&app, &subject, &upload.abi).await? {
+        Ok(()) => app.uploads.keep(subject.address, upload.abi.clone()).await,
+        Err(problem) => return Ok(again(&app, &subject, &upload.abi, &problem)),
     };
     match kept {
         Ok(()) => Ok(Redirect::to(&links::account_part(subject.address, subject::ABI)).into_response()),
-        Err(Refused::Database(error)) => Err(error.into()),
-        Err(Refused::Node(error)) => Err(error.into()),
-        Err(refused) => Ok(again(&site, &subject, &upload.abi, &refused.to_string())),
+        Err(UploadError::Database(error)) => Err(error.into()),
+        Err(UploadError::Node(error)) => Err(error.into()),
+        Err(refused) => Ok(again(&app, &subject, &upload.abi, &refused.to_string())),
     }
 }
 
 /// Page with the uploaded text and the error.
-fn again(site: &Site, subject: &Subject, sent: &str, problem: &str) -> Response {
+fn again(app: &AppState, subject: &Subject, sent: &str, problem: &str) -> Response {
     let contract = subject.contract.clone().unwrap_or_default();
     let body = markup(subject.address, &contract, sent, Some(problem));
-    (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(site, texts::INTERFACE, body)).into_response()
+    (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(app, texts::INTERFACE, body)).into_response()
 }
 
 /// Checks an uploaded interface: it must be valid, and the code must contain its selectors. Nothing more can be verified here.
-async fn check(site: &Site, subject: &Subject, text: &str) -> Result<Result<(), String>, Failure> {
+async fn check(app: &AppState, subject: &Subject, text: &str) -> Result<Result<(), String>, Failure> {
     let has_room = match subject.contract()?.source {
-        Source::Module => Err(Refused::Carried.to_string()),
-        Source::Uploaded => Err(Refused::Taken.to_string()),
-        Source::Nobody => Ok(()),
+        Source::Module => Err(UploadError::Embedded.to_string()),
+        Source::Uploaded => Err(UploadError::AlreadyUploaded.to_string()),
+        Source::Missing => Ok(()),
     };
     let read = match has_room.and_then(|()| readable(text)) {
         Ok(interface) => interface,
         Err(problem) => return Ok(Err(problem)),
     };
-    let code = site.node.codes(vec![subject.address]).await?.pop().unwrap_or_default();
+    let code = app.node.codes(vec![subject.address]).await?.pop().unwrap_or_default();
     let compare = move || {
         let module = corniche_verifier::code::module(&code).map(std::borrow::Cow::into_owned).unwrap_or_default();
         is_mentioned(&module, &read)
@@ -106,7 +107,7 @@ async fn check(site: &Site, subject: &Subject, text: &str) -> Result<Result<(), 
 
 /// Parses an interface.
 fn readable(text: &str) -> Result<JsonAbi, String> {
-    if text.len() > MOST_ABI_BYTES {
+    if text.len() > MAX_ABI_BYTES {
         return Err(too_large());
     }
     parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| texts::NO_JSON.into())
@@ -122,28 +123,28 @@ fn is_mentioned(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
 }
 
 fn too_large() -> String {
-    format!("{} {}.", texts::TOO_LARGE, format::bytes(MOST_ABI_BYTES as u64))
+    format!("{} {}.", texts::TOO_LARGE, format::bytes(MAX_ABI_BYTES as u64))
 }
 
 /// Text about the origin of the interface.
-pub fn whose(contract: &Contract) -> &'static str {
+pub fn abi_source(contract: &Contract) -> &'static str {
     match contract.source {
         Source::Module => texts::SOURCE_MODULE,
         Source::Uploaded => texts::SOURCE_UPLOADED,
-        Source::Nobody => texts::SOURCE_NOBODY,
+        Source::Missing => texts::SOURCE_NOBODY,
     }
 }
 
 fn markup(address: Address, contract: &Contract, sent: &str, problem: Option<&str>) -> Markup {
     html! {
-        section { h2 { (texts::INTERFACE) } p { (whose(contract)) } }
+        section { h2 { (texts::INTERFACE) } p { (abi_source(contract)) } }
         @if let Some(interface) = &contract.interface {
             (signatures(texts::FUNCTIONS, interface.functions().map(|function| function.full_signature())))
             (signatures(texts::EVENTS, interface.events().map(|event| event.full_signature())))
             (signatures(texts::ERRORS, interface.errors().map(|error| error.signature())))
             (as_json(address, &contract.abi))
         }
-        @if contract.source == Source::Nobody {
+        @if contract.source == Source::Missing {
             (form(address, sent, problem))
         } @else if let Some(problem) = problem {
             section #upload { h2 { (texts::UPLOAD) } p .wrong role="alert" { (problem) } }
@@ -155,7 +156,7 @@ fn signatures(title: &str, signatures: impl Iterator<Item = String>) -> Markup {
     let (mut shown, mut all) = (Vec::new(), 0);
     for signature in signatures {
         all += 1;
-        if shown.len() < MOST {
+        if shown.len() < MAX_SIGNATURES {
             shown.push(abi::text(&signature).chars().take(256).collect::<String>());
         }
     }
@@ -174,7 +175,7 @@ fn as_json(address: Address, abi: &str) -> Markup {
     let link = links::account_part(address, "abi.json");
     // `clean` removes control characters and direction marks. Outside of strings JSON does not need them, and inside they are
     // harmful.
-    let text = (abi.len() <= MOST_JSON).then(|| clean(abi));
+    let text = (abi.len() <= MAX_JSON).then(|| clean(abi));
     html! {
         section {
             h2 { (texts::JSON) }
@@ -189,7 +190,7 @@ fn as_json(address: Address, abi: &str) -> Markup {
 
 fn form(address: Address, sent: &str, problem: Option<&str>) -> Markup {
     let page = links::account_part(address, subject::ABI);
-    let sent: String = sent.chars().take(MOST_ABI_BYTES).collect();
+    let sent: String = sent.chars().take(MAX_ABI_BYTES).collect();
     html! {
         section #upload {
             h2 { (texts::UPLOAD) }
@@ -197,7 +198,7 @@ fn form(address: Address, sent: &str, problem: Option<&str>) -> Markup {
             form .call method="post" action={ (page) "#upload" } {
                 div .field {
                     label for="abi" { (texts::JSON) }
-                    textarea #abi name="abi" rows="8" required maxlength=(MOST_ABI_BYTES) spellcheck="false" placeholder="[{\"type\":\"function\", …}]"
+                    textarea #abi name="abi" rows="8" required maxlength=(MAX_ABI_BYTES) spellcheck="false" placeholder="[{\"type\":\"function\", …}]"
                         aria-invalid=[problem.map(|_| "true")] aria-describedby=[problem.map(|_| "abi-wrong")] { (sent) }
                     @if let Some(problem) = problem { p #abi-wrong .wrong role="alert" { (problem) } }
                 }
@@ -236,15 +237,17 @@ mod tests {
         // A function with the same selector and other outputs. The code contains the selector, but the contract has an
         // interface already.
         let offered = NUMBER.replace("\"outputs\":[]", "\"outputs\":[{\"name\":\"misleading\",\"type\":\"uint256\"}]");
-        for (source, why) in [("module", Refused::Carried.to_string()), ("uploaded", Refused::Taken.to_string())] {
-            let filled = testing::filled().await;
+        for (source, why) in
+            [("module", UploadError::Embedded.to_string()), ("uploaded", UploadError::AlreadyUploaded.to_string())]
+        {
+            let filled = testing::test_app().await;
             let columns = &["address", "code_hash", "code_bytes", "abi", "abi_source", "facts"];
             let mut rows = Rows::new("contracts", columns);
             let (hash, abi) = (B256::ZERO.into(), NUMBER.to_owned().into());
             rows.push([CONTRACT.into(), hash, 8u64.into(), abi, source.to_owned().into(), "{}".to_owned().into()]);
             filled.write(rows).await;
             let form = Ok(Form(Upload { abi: offered.clone() }));
-            let answer = upload(State(Arc::clone(&filled.site)), Path(CONTRACT.to_string()), form).await.unwrap();
+            let answer = upload(State(Arc::clone(&filled.app)), Path(CONTRACT.to_string()), form).await.unwrap();
             assert_eq!(answer.status(), axum::http::StatusCode::UNPROCESSABLE_ENTITY);
             let page = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
             let page = String::from_utf8(page.into()).unwrap();
@@ -263,7 +266,7 @@ mod tests {
         ] {
             assert_eq!(readable(text).unwrap_err(), texts::NO_JSON, "{text}");
         }
-        assert_eq!(readable(&" ".repeat(MOST_ABI_BYTES + 1)).unwrap_err(), too_large());
+        assert_eq!(readable(&" ".repeat(MAX_ABI_BYTES + 1)).unwrap_err(), too_large());
         let depth = "(".repeat(50_000);
         let deep = format!(
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{depth}"}}],"outputs":[],"stateMutability":"view"}}]"#

@@ -2,10 +2,10 @@
 
 use super::{
     super::{Failure, Page, parts},
-    forms::{self, Asked, Form, Wrong},
+    forms::{self, FieldError, Form, FormInput},
     subject::{self, Contract, Subject},
 };
-use crate::{abi, links, node::Call, pages::account::texts::contract as texts, site::Site};
+use crate::{abi, app::AppState, links, node::Call, pages::account::texts::contract as texts};
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, Bytes, U64};
 use axum::extract::{Path, Query, State};
@@ -15,73 +15,76 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Maximum number of functions that are called without a request, and the gas limit of each. They bound the load of a page on
 /// the node.
-const MOST_UNASKED: usize = 24;
-const UNASKED_GAS: u64 = 2_000_000;
+const MAX_AUTOMATIC_CALLS: usize = 24;
+const AUTOMATIC_CALL_GAS: u64 = 2_000_000;
 
 /// Result of a call.
 #[derive(Debug)]
-enum Answer {
+enum CallResult {
     Returned(Bytes),
-    Undone { message: String, data: Bytes },
-    Refused(String),
-    Wrong(Wrong),
+    Reverted { message: String, data: Bytes },
+    Failed(String),
+    InvalidInput(FieldError),
 }
 
 /// Results by selector.
-type Answers = BTreeMap<[u8; 4], Answer>;
+type CallResults = BTreeMap<[u8; 4], CallResult>;
 
 /// `/address/{address}/read`
 pub async fn show(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     Path(address): Path<String>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let asked = Asked::read(&query)?;
+    let asked = FormInput::read(&query)?;
     let body = match &contract.interface {
         None => forms::no_interface(subject.address),
         Some(interface) => {
-            let answers = answers(&site, subject.address, interface, &asked).await?;
+            let answers = answers(&app, subject.address, interface, &asked).await?;
             markup(subject.address, contract, interface, &asked, &answers)
         }
     };
-    Ok(subject.page(&site, texts::READ, body))
+    Ok(subject.page(&app, texts::READ, body))
 }
 
 /// Calls the requested function, and the functions without parameters.
-async fn answers(site: &Site, address: Address, interface: &JsonAbi, asked: &Asked) -> Result<Answers, Failure> {
-    let (mut answers, mut selectors, mut calls) = (Answers::new(), Vec::new(), Vec::new());
+async fn answers(app: &AppState, address: Address, interface: &JsonAbi, asked: &FormInput) -> Result<CallResults, Failure> {
+    let (mut answers, mut selectors, mut calls) = (CallResults::new(), Vec::new(), Vec::new());
     if let Some(selector) = asked.function {
         match forms::encode(readable(interface, selector)?, asked) {
             Ok(input) => {
                 selectors.push(selector);
                 calls.push(Call { to: address, input, from: asked.from, ..Call::default() });
             }
-            Err(wrong) => _ = answers.insert(selector, Answer::Wrong(wrong)),
+            Err(wrong) => _ = answers.insert(selector, CallResult::InvalidInput(wrong)),
         }
     }
     let (functions, _) = forms::of_page(interface, true, asked.first);
-    let unasked = functions.into_iter().filter(|function| function.inputs.is_empty() && !asked.of(function)).take(MOST_UNASKED);
+    let unasked =
+        functions.into_iter().filter(|function| function.inputs.is_empty() && !asked.of(function)).take(MAX_AUTOMATIC_CALLS);
     for function in unasked {
         let selector = function.selector();
         selectors.push(selector.0);
-        let gas = Some(U64::from(UNASKED_GAS));
+        let gas = Some(U64::from(AUTOMATIC_CALL_GAS));
         calls.push(Call { to: address, input: Bytes::copy_from_slice(selector.as_slice()), gas, ..Call::default() });
     }
-    let replies = match site.node.questions(&calls).await {
+    let replies = match app.node.questions(&calls).await {
         Ok(replies) => replies,
         Err(error) => calls.iter().map(|_| Err(ClientError::Unsignable(error.to_string()))).collect(),
     };
     for (selector, reply) in selectors.into_iter().zip(replies) {
         match reply {
-            Ok(output) => _ = answers.insert(selector, Answer::Returned(output)),
+            Ok(output) => _ = answers.insert(selector, CallResult::Returned(output)),
             // Errors are shown for the requested function only.
             Err(_) if asked.function != Some(selector) => {}
-            Err(ClientError::Reverted { message, data }) => _ = answers.insert(selector, Answer::Undone { message, data }),
-            Err(ClientError::Refused { refusal, .. }) => _ = answers.insert(selector, Answer::Refused(refusal.message)),
+            Err(ClientError::Reverted { message, data }) => {
+                _ = answers.insert(selector, CallResult::Reverted { message, data })
+            }
+            Err(ClientError::Refused { refusal, .. }) => _ = answers.insert(selector, CallResult::Failed(refusal.message)),
             // Other errors contain the node's address, which readers must not see.
-            Err(_) => _ = answers.insert(selector, Answer::Refused(texts::NO_ANSWER.into())),
+            Err(_) => _ = answers.insert(selector, CallResult::Failed(texts::NO_ANSWER.into())),
         }
     }
     Ok(answers)
@@ -95,7 +98,7 @@ fn readable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
     }
 }
 
-fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &Asked, answers: &Answers) -> Markup {
+fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &FormInput, answers: &CallResults) -> Markup {
     let page = links::account_part(address, subject::READ);
     let (functions, all) = forms::of_page(interface, true, asked.first);
     let known = contract.known(address);
@@ -105,12 +108,12 @@ fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &As
     html! {
         section {
             h2 { (texts::READ) }
-            p .note { (texts::READ_NOTE) " " (super::interface::whose(contract)) }
+            p .note { (texts::READ_NOTE) " " (super::interface::abi_source(contract)) }
             @if all == 0 { p { (texts::NOTHING_TO_READ) } }
         }
         @for function in elsewhere.into_iter().chain(functions) {
             @let answer = answers.get(&function.selector().0);
-            @let wrong = match answer { Some(Answer::Wrong(wrong)) => Some(wrong), _ => None };
+            @let wrong = match answer { Some(CallResult::InvalidInput(wrong)) => Some(wrong), _ => None };
             @let form = Form { function, page: &page, button: texts::ASK, currency: "", asked, wrong };
             (form.markup(html! { @if let Some(answer) = answer { (show_answer(function, address, &known, answer)) } }))
         }
@@ -118,15 +121,15 @@ fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &As
     }
 }
 
-fn show_answer(function: &Function, address: Address, known: &abi::Known, answer: &Answer) -> Markup {
+fn show_answer(function: &Function, address: Address, known: &abi::KnownAbis, answer: &CallResult) -> Markup {
     match answer {
-        Answer::Wrong(_) => html! {},
-        Answer::Refused(reason) => html! { p .wrong { (abi::text(reason)) } },
-        Answer::Undone { message, data } => forms::undone(known, address, message, data),
-        Answer::Returned(output) if output.is_empty() && function.outputs.is_empty() => {
+        CallResult::InvalidInput(_) => html! {},
+        CallResult::Failed(reason) => html! { p .wrong { (abi::text(reason)) } },
+        CallResult::Reverted { message, data } => forms::undone(known, address, message, data),
+        CallResult::Returned(output) if output.is_empty() && function.outputs.is_empty() => {
             html! { p .note { (texts::RETURNED_NOTHING) } }
         }
-        Answer::Returned(output) => match abi::answer(function, output) {
+        CallResult::Returned(output) => match abi::answer(function, output) {
             Some(values) => forms::values(&values),
             None => html! { p .note { (texts::RETURNED_OTHER) } (parts::bytes(output)) },
         },
@@ -141,7 +144,7 @@ mod tests {
 
     const CONTRACT: Address = Address::repeat_byte(9);
 
-    fn page(abi: &str, asked: &Asked, answers: &Answers) -> String {
+    fn page(abi: &str, asked: &FormInput, answers: &CallResults) -> String {
         let interface = parse_abi(abi).unwrap();
         let contract = Contract { interface: Some(interface.clone()), ..Contract::default() };
         markup(CONTRACT, &contract, &interface, asked, answers).into_string()
@@ -152,7 +155,7 @@ mod tests {
     const SYMBOL: [u8; 4] = [0x95, 0xd8, 0x9b, 0x41];
 
     fn said(output: Vec<u8>) -> String {
-        page(STRING, &Asked::default(), &Answers::from([(SYMBOL, Answer::Returned(output.into()))]))
+        page(STRING, &FormInput::default(), &CallResults::from([(SYMBOL, CallResult::Returned(output.into()))]))
     }
 
     fn string(text: &str) -> Vec<u8> {
@@ -198,8 +201,8 @@ mod tests {
         let undone = |message: &str, data: Vec<u8>| {
             page(
                 abi,
-                &Asked::default(),
-                &Answers::from([(SYMBOL, Answer::Undone { message: message.into(), data: data.into() })]),
+                &FormInput::default(),
+                &CallResults::from([(SYMBOL, CallResult::Reverted { message: message.into(), data: data.into() })]),
             )
         };
         let shown = undone("execution reverted", data);
@@ -217,8 +220,8 @@ mod tests {
         };
         let abi = format!("[{}]", (0..10_000).map(one).collect::<Vec<_>>().join(","));
         for first in [0, 5_000, 9_990, 10_000, usize::MAX - 10_000] {
-            let asked = Asked { first, ..Asked::default() };
-            let shown = page(&abi, &asked, &Answers::new());
+            let asked = FormInput { first, ..FormInput::default() };
+            let shown = page(&abi, &asked, &CallResults::new());
             assert!(shown.len() < 60_000, "{}", shown.len());
             assert_eq!(shown.matches("<form").count(), 10_000usize.saturating_sub(first).min(forms::ON_A_PAGE));
         }
@@ -228,7 +231,7 @@ mod tests {
     fn a_function_without_end_gets_no_form() {
         let inputs = vec![r#"{"name":"x","type":"uint256"}"#; 3_000].join(",");
         let abi = format!(r#"[{{"type":"function","name":"f","inputs":[{inputs}],"outputs":[],"stateMutability":"view"}}]"#);
-        let shown = page(&abi, &Asked::default(), &Answers::new());
+        let shown = page(&abi, &FormInput::default(), &CallResults::new());
         assert!(shown.contains(texts::TOO_MANY_FIELDS) && !shown.contains("<input") && shown.len() < 3_000);
     }
 
@@ -245,13 +248,13 @@ mod tests {
             format!(r#"[{{"type":"function","name":"f","inputs":[{kind}],"outputs":[{kind}],"stateMutability":"view"}}]"#);
         let interface = parse_abi(&abi).unwrap();
         let function = interface.functions().next().unwrap();
-        let asked = Asked { function: Some(function.selector().0), ..Asked::default() };
+        let asked = FormInput { function: Some(function.selector().0), ..FormInput::default() };
         let wrong = forms::encode(function, &asked).unwrap_err();
         assert_eq!(wrong.field, Some(0));
-        let answers = Answers::from([(function.selector().0, Answer::Wrong(wrong))]);
+        let answers = CallResults::from([(function.selector().0, CallResult::InvalidInput(wrong))]);
         let shown = page(&abi, &asked, &answers);
         assert!(shown.contains("too deep") && shown.len() < 4_000, "{}", shown.len());
-        let answers = Answers::from([(function.selector().0, Answer::Returned(vec![0; 4_096].into()))]);
+        let answers = CallResults::from([(function.selector().0, CallResult::Returned(vec![0; 4_096].into()))]);
         assert!(page(&abi, &asked, &answers).contains(texts::RETURNED_OTHER));
     }
 }

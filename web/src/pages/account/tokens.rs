@@ -6,11 +6,11 @@ use super::{
     subject::{self, Subject},
 };
 use crate::{
+    app_state::AppState,
     database::{Place, Read, sql},
     indexer::events::APPROVAL_FOR_ALL,
     links,
     pages::account::texts,
-    site::Site,
     texts::list,
 };
 use alloy_primitives::{Address, U256};
@@ -57,14 +57,14 @@ impl After {
 }
 
 /// `/address/{address}/tokens`
-pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn holdings(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let [from_token, from_id] = after.parts([20, 32])?;
     let text = "SELECT b.token, b.token_id, b.amount, t.standard, t.name, t.symbol, t.decimals, t.consistent \
                 FROM balances b JOIN tokens t ON t.address = b.token WHERE b.holder = $1 AND (b.token, b.token_id) > ($2, $3) \
                 ORDER BY b.token, b.token_id LIMIT $4";
     let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_id).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let next = next(&mut rows, &["token", "token_id"])?;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let id = row.bytes("token_id")?;
@@ -96,18 +96,18 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
             (more(&here, next, &after))
         }
     };
-    Ok(subject.page(&site, texts::HOLDINGS, body))
+    Ok(subject.page(&app, texts::HOLDINGS, body))
 }
 
 /// `/address/{address}/approvals`
-pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn approvals(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let [from_token, from_spender, from_id] = after.parts([20, 20, 32])?;
     let text = "SELECT a.token, a.spender, a.token_id, a.amount, a.place, t.standard, t.symbol, t.decimals, x.hash, x.time_ms FROM approvals a \
                 LEFT JOIN tokens t ON t.address = a.token LEFT JOIN transactions x ON x.place = a.place \
                 WHERE a.owner = $1 AND (a.token, a.spender, a.token_id) > ($2, $3, $4) ORDER BY a.token, a.spender, a.token_id LIMIT $5";
     let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_spender).bind(from_id).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let next = next(&mut rows, &["token", "spender", "token_id"])?;
     let cells = |row: &AnyRow, allowance: Allowance| -> Result<Vec<Markup>, Failure> {
         let made = row.place("place")?;
@@ -121,7 +121,7 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
     };
     let mut shown = Vec::with_capacity(rows.len());
     for row in &rows {
-        shown.push(cells(row, Allowance::read(&site, subject.address, row).await?)?);
+        shown.push(cells(row, Allowance::read(&app, subject.address, row).await?)?);
     }
     let columns = [texts::TOKEN, texts::SPENDER, texts::MAY, texts::SINCE, texts::REVOKE];
     let table = parts::table(texts::APPROVALS, &columns, shown);
@@ -135,7 +135,7 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
             (more(&here, next, &after))
         }
     };
-    Ok(subject.page(&site, texts::APPROVALS, body))
+    Ok(subject.page(&app, texts::APPROVALS, body))
 }
 
 /// Amount that a spender may transfer.
@@ -149,13 +149,13 @@ enum Allowance {
 }
 
 impl Allowance {
-    async fn read(site: &Site, owner: Address, row: &AnyRow) -> Result<Self, Failure> {
+    async fn read(app: &AppState, owner: Address, row: &AnyRow) -> Result<Self, Failure> {
         let (id, amount) = (row.bytes("token_id")?, row.amount("amount")?);
         let has_ids = match row.maybe_number("standard")? {
             Some(standard) => standard != 20,
             // A token without transfers has no known standard. An approval for all ids is then stored like an amount of 1; only
             // its event distinguishes the two.
-            None => id.is_empty() && amount == U256::ONE && was_for_all(site, owner, row).await?,
+            None => id.is_empty() && amount == U256::ONE && was_for_all(app, owner, row).await?,
         };
         let id = (!id.is_empty()).then(|| U256::from_be_slice(&id));
         Ok(Self::of(id, amount, has_ids, row.maybe_number("decimals")?.unwrap_or(0)))
@@ -196,14 +196,14 @@ impl Allowance {
 
 /// Returns `true` for an approval by ERC-721's and ERC-1155's `setApprovalForAll`: its block contains an `ApprovalForAll` event
 /// of the same parties.
-async fn was_for_all(site: &Site, owner: Address, row: &AnyRow) -> Result<bool, Failure> {
+async fn was_for_all(app: &AppState, owner: Address, row: &AnyRow) -> Result<bool, Failure> {
     let (token, spender, block) = (row.address("token")?, row.address("spender")?, row.place("place")?.block());
     let topics: Vec<u8> = [APPROVAL_FOR_ALL, owner.into_word(), spender.into_word()].concat();
     let text =
         "SELECT place FROM logs WHERE address = $1 AND event = $2 AND place >= $3 AND place < $4 AND topics = $5 LIMIT 1";
     let query = sql(text).bind(token.to_vec()).bind(APPROVAL_FOR_ALL.to_vec());
     let query = query.bind(Place::first(block).0).bind(Place::first(block + 1).0).bind(topics);
-    Ok(query.fetch_optional(site.database.readers()).await?.is_some())
+    Ok(query.fetch_optional(app.database.readers()).await?.is_some())
 }
 
 /// Cuts `rows` to the length of a page. Returns the key of the last row (the bytes of these columns) if a further page exists;
@@ -232,7 +232,7 @@ mod tests {
     /// token.
     #[tokio::test]
     async fn of_a_token_that_never_moved_the_event_tells_one_coin_from_all_ids() {
-        let filled = testing::filled().await;
+        let filled = testing::test_app().await;
         let (owner, spender) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let (coins, pictures) = (Address::repeat_byte(3), Address::repeat_byte(4));
         let mut approvals = Rows::new("approvals", &["owner", "token", "spender", "token_id", "amount", "place"]);
@@ -246,7 +246,7 @@ mod tests {
         filled.write(approvals).await;
         filled.write(logs).await;
         let after = Query(After { after: None });
-        let page = super::approvals(State(Arc::clone(&filled.site)), Path(owner.to_string()), after).await.unwrap();
+        let page = super::approvals(State(Arc::clone(&filled.app)), Path(owner.to_string()), after).await.unwrap();
         let page = page.0.into_string();
         let (of_coins, of_pictures) =
             (links::account_part(coins, subject::WRITE), links::account_part(pictures, subject::WRITE));

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use std::{collections::BTreeMap, fmt::Write};
 
 /// Maximum number of drawn transactions.
-const MOST_DRAWN: usize = 600;
+const MAX_DRAWN: usize = 600;
 
 /// Units of the drawing: width of a transaction with its gap, height of a lane with its gap.
 const STEP: usize = 4;
@@ -66,7 +66,7 @@ fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
     let rows: BTreeMap<u8, usize> = lanes.keys().copied().zip(0..).collect();
     let [mut once, mut again, mut ready] = [String::new(), String::new(), String::new()];
     let all = of_each(told).count();
-    for (at, (lane, runs)) in of_each(told).take(MOST_DRAWN).enumerate() {
+    for (at, (lane, runs)) in of_each(told).take(MAX_DRAWN).enumerate() {
         let (path, height) = match runs {
             0 => (&mut ready, 2),
             1 => (&mut once, 6),
@@ -75,7 +75,7 @@ fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
         let (x, bottom) = (at * STEP, (rows[&lane] + 1) * ROW - 1);
         let _ = write!(path, "M{x} {bottom}h{}v-{height}h-{}z", STEP - 1, STEP - 1);
     }
-    let (width, height) = (all.min(MOST_DRAWN) * STEP, rows.len() * ROW);
+    let (width, height) = (all.min(MAX_DRAWN) * STEP, rows.len() * ROW);
     html! {
         figure {
             svg .lanes viewBox={ "0 0 " (width) " " (height) } width="100%" height=(height) preserveAspectRatio="none" role="img" aria-label=(label) {
@@ -84,7 +84,7 @@ fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
                 path .again d=(again) {}
                 path .ready d=(ready) {}
             }
-            figcaption { (texts::LEGEND) @if all > MOST_DRAWN { " " (texts::first(&format::number(MOST_DRAWN as u64))) } }
+            figcaption { (texts::LEGEND) @if all > MAX_DRAWN { " " (texts::first(&format::number(MAX_DRAWN as u64))) } }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Details panel: facts about the selected item.
 
 use super::{
-    Pick, Picked,
+    SelectedItem, Selection,
     rounds::{car_or_vertex, verdict},
     votes::Votes,
     window::{Window, seen_at},
@@ -12,13 +12,13 @@ use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
 /// Maximum number of proposals or validators in a row.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 /// Returns the panel for the selected item.
-pub fn of(window: &Window, picked: &Picked<'_>) -> Markup {
-    match (picked.vertex, picked.slot) {
-        (Some(vertex), _) => vertex_facts(window, vertex, &picked.blocks),
-        (_, Some(slot)) => slot_facts(window, slot, picked.votes.as_ref()),
+pub fn of(window: &Window, selected: &SelectedItem<'_>) -> Markup {
+    match (selected.vertex, selected.slot) {
+        (Some(vertex), _) => vertex_facts(window, vertex, &selected.blocks),
+        (_, Some(slot)) => slot_facts(window, slot, selected.votes.as_ref()),
         _ => html! { p .note { (texts::FACTS_GONE) } },
     }
 }
@@ -55,7 +55,7 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
         rows.push((texts::HOLDERS, signers(&vertex.holders, &texts::signers(vertex.holders.len(), window.size))));
     }
     for slot in led {
-        let link = links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank));
+        let link = links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank));
         rows.push((texts::LEADER, html! { a href=(link) { (texts::rank(slot.rank + 1)) } ", " (verdict(slot)) }));
     }
     parts::facts(&rows)
@@ -106,7 +106,7 @@ fn signers(signers: &[u64], told: &str) -> Markup {
     html! {
         @if signers.is_empty() { (texts::UNKNOWN) }
         @else { (told) ":" }
-        @for signer in signers.iter().take(MOST_LISTED) { " " (parts::validator(*signer)) }
+        @for signer in signers.iter().take(MAX_LISTED) { " " (parts::validator(*signer)) }
     }
 }
 
@@ -146,12 +146,12 @@ fn sign(slot: &LeaderSlot) -> Markup {
 
 /// Links to proposals, in the given order.
 fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
-    let digests: Vec<B256> = digests.take(MOST_LISTED).collect();
+    let digests: Vec<B256> = digests.take(MAX_LISTED).collect();
     html! {
         @if digests.is_empty() { "–" }
         @for digest in digests {
             @match window.vertex(digest) {
-                Some(vertex) => { a href=(links::dag_pick(window.middle(), Pick::Vertex(digest))) { (car_or_vertex(vertex)) } " " },
+                Some(vertex) => { a href=(links::dag_pick(window.middle(), Selection::Vertex(digest))) { (car_or_vertex(vertex)) } " " },
                 None => { (parts::hash_in_short(digest)) " " },
             }
         }

@@ -2,7 +2,7 @@
 //! of the slot that was decided next after its acceptance.
 
 use super::{
-    Pick, Picked,
+    SelectedItem, Selection,
     rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, star, triangle, verdict},
     window::{Window, contradicted, seen_at},
 };
@@ -25,7 +25,7 @@ const AFTER: u64 = 120;
 const SIDE_BY_SIDE: usize = 3;
 
 /// Maximum number of validators that a line names. For more, it contains their number only.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Distance of signs from a cut: votes on its left, confirmations on its right.
 const BESIDE: u64 = 9;
@@ -96,7 +96,7 @@ pub fn after(window: &Window) -> &'static str {
 }
 
 /// Draws the picture.
-pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
+pub fn draw(window: &Window, selected: &SelectedItem<'_>) -> Markup {
     let places = Places::of(window);
     let height = TOP + 14 + window.size * places.row + 8;
     let contradicted = contradicted(&window.cars);
@@ -114,13 +114,13 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
                 @for (number, (left, width)) in &places.columns {
                     @let x = left + width - 3;
                     @match window.rounds.get(number).and_then(|round| round.slots.first()) {
-                        Some(slot) if slot.status == SlotStatus::Committed => (cut(window, slot, picked, x, height)),
+                        Some(slot) if slot.status == SlotStatus::Committed => (cut(window, slot, selected, x, height)),
                         _ => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (texts::SLOT) " " (number) ": " (texts::UNKNOWN) } },
                     }
                 }
                 g .lines { path .line d=(chain(window, &places)) {} }
-                @for car in &window.cars { (draw_car(window, &places, car, picked, &contradicted)) }
-                (signs(window, &places, picked))
+                @for car in &window.cars { (draw_car(window, &places, car, selected, &contradicted)) }
+                (signs(window, &places, selected))
             }
         }
     }
@@ -140,11 +140,11 @@ fn chain(window: &Window, places: &Places) -> String {
 }
 
 /// Draws an agreed cut. All cars on its left were accepted before its decision.
-fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: u64) -> Markup {
+fn cut(window: &Window, slot: &LeaderSlot, selected: &SelectedItem<'_>, x: u64, height: u64) -> Markup {
     let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
     html! {
-        a .cut.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
-            href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
+        a .cut.is-slow[slow].chosen[selected.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+            href=(links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row="-1" data-rank=(slot.rank) {
             title { (told(slot)) }
             path .wall d={ "M" (x) " " (TOP + 12) "V" (height) } {}
@@ -169,15 +169,21 @@ pub fn told(slot: &LeaderSlot) -> String {
     texts::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
-fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>, contradicted: &BTreeSet<B256>) -> Markup {
+fn draw_car(
+    window: &Window,
+    places: &Places,
+    car: &DagVertex,
+    selected: &SelectedItem<'_>,
+    contradicted: &BTreeSet<B256>,
+) -> Markup {
     let Some((x, y)) = places.points.get(&car.digest).copied() else { return html! {} };
-    let chosen = picked.vertex.is_some_and(|picked| picked.digest == car.digest);
-    let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&car.digest));
+    let chosen = selected.vertex.is_some_and(|selected| selected.digest == car.digest);
+    let parent = selected.vertex.is_some_and(|selected| selected.parents.contains(&car.digest));
     let parents: Vec<String> = car.parents.iter().map(|parent| name(*parent)).collect();
     let column = column_of(window, car);
     html! {
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
-            id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(car.digest)))
+            id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Selection::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
             title { (car_told(car)) @if contradicted.contains(&car.digest) { ", " (texts::CONTRADICTION) } }
             circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
@@ -187,15 +193,15 @@ fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'
 }
 
 /// Signs of the validators that signed for the selected item, each in its own lane.
-fn signs(window: &Window, places: &Places, picked: &Picked<'_>) -> Markup {
+fn signs(window: &Window, places: &Places, selected: &SelectedItem<'_>) -> Markup {
     let rows = |signers: &[u64]| -> Vec<u64> {
         signers.iter().filter(|signer| **signer < window.size).map(|signer| places.y(*signer)).collect()
     };
-    let car = picked.vertex.and_then(|car| {
+    let car = selected.vertex.and_then(|car| {
         let others: Vec<u64> = car.holders.iter().copied().filter(|holder| *holder != car.author).collect();
         Some((places.points.get(&car.digest)?.0, rows(&others)))
     });
-    let cut = picked.slot.and_then(|slot| {
+    let cut = selected.slot.and_then(|slot| {
         let (left, width) = places.columns.get(&slot.round)?;
         Some((left + width - 3, rows(&slot.voters), rows(&slot.confirmers)))
     });
@@ -219,7 +225,7 @@ pub fn car_told(car: &DagVertex) -> String {
 
 /// Names of validators in one line, or only their number if they are many.
 pub fn names(validators: &[u64]) -> String {
-    if validators.len() > MOST_NAMED {
+    if validators.len() > MAX_NAMED {
         return texts::validators(validators.len());
     }
     let names: Vec<String> = validators.iter().map(|validator| format!("v{validator}")).collect();

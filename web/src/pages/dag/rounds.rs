@@ -1,6 +1,6 @@
 //! The picture under Mahi-Mahi: columns are rounds, rows are validators, lines connect a proposal with its parents.
 
-use super::{Pick, Picked, votes::Votes, window::Window};
+use super::{SelectedItem, Selection, votes::Votes, window::Window};
 use crate::{format, links, pages::dag::texts};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
@@ -18,7 +18,7 @@ pub const LEFT: u64 = 40;
 pub const TOP: u64 = 30;
 
 /// Maximum number of links in a picture with all links. Their number grows with the square of the committee's size.
-const MOST_LINES: usize = 4_000;
+const MAX_LINES: usize = 4_000;
 
 /// Coordinates of the items in the picture.
 struct Places {
@@ -60,26 +60,26 @@ pub fn radius(bytes: u64, row: u64) -> u64 {
 }
 
 /// Draws the picture.
-pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
+pub fn draw(window: &Window, selected: &SelectedItem<'_>) -> Markup {
     let places = Places::of(window);
     let (width, height) = (LEFT + (window.last - window.first + 1) * COLUMN, TOP + window.size * places.row + 4);
     let ordered = ordered(window);
-    let all = window.vertices().map(|vertex| vertex.parents.len()).sum::<usize>() <= MOST_LINES;
+    let all = window.vertices().map(|vertex| vertex.parents.len()).sum::<usize>() <= MAX_LINES;
     html! {
         @if !all { p .note { (texts::FEW_EDGES) } }
         div #picture .picture role="group" aria-label=(texts::PICTURE) tabindex="0" {
             svg viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="presentation" {
-                @if let Some(votes) = &picked.votes { (bands(&places, votes, window, height)) }
+                @if let Some(votes) = &selected.votes { (bands(&places, votes, window, height)) }
                 (columns(window, &places, height))
                 g .lines {
                     @for vertex in window.vertices() {
-                        @if all || is_lit(picked, vertex) || leads(window, vertex) { (lines(&places, vertex, picked)) }
+                        @if all || is_lit(selected, vertex) || leads(window, vertex) { (lines(&places, vertex, selected)) }
                     }
-                    @if let Some(votes) = &picked.votes { path .line.vote d=(route(&places, votes.lines.iter().copied())) {} }
+                    @if let Some(votes) = &selected.votes { path .line.vote d=(route(&places, votes.lines.iter().copied())) {} }
                 }
                 @for round in window.rounds.values() {
-                    @for slot in &round.slots { (leader(window, &places, slot, picked)) }
-                    @for vertex in &round.vertices { (circle(window, &places, vertex, picked, &ordered)) }
+                    @for slot in &round.slots { (leader(window, &places, slot, selected)) }
+                    @for vertex in &round.vertices { (circle(window, &places, vertex, selected, &ordered)) }
                 }
             }
         }
@@ -120,16 +120,16 @@ fn columns(window: &Window, places: &Places, height: u64) -> Markup {
     }
 }
 
-fn is_lit(picked: &Picked<'_>, vertex: &DagVertex) -> bool {
-    picked.vertex.is_some_and(|picked| picked.digest == vertex.digest || picked.parents.contains(&vertex.digest))
+fn is_lit(selected: &SelectedItem<'_>, vertex: &DagVertex) -> bool {
+    selected.vertex.is_some_and(|selected| selected.digest == vertex.digest || selected.parents.contains(&vertex.digest))
 }
 
 fn leads(window: &Window, vertex: &DagVertex) -> bool {
     window.rounds.get(&vertex.round).is_some_and(|round| round.slots.iter().any(|slot| slot.validator == vertex.author))
 }
 
-fn lines(places: &Places, vertex: &DagVertex, picked: &Picked<'_>) -> Markup {
-    let lit = picked.vertex.is_some_and(|picked| picked.digest == vertex.digest);
+fn lines(places: &Places, vertex: &DagVertex, selected: &SelectedItem<'_>) -> Markup {
+    let lit = selected.vertex.is_some_and(|selected| selected.digest == vertex.digest);
     let way = route(places, vertex.parents.iter().map(|parent| (vertex.digest, *parent)));
     html! { path .line.lit[lit] data-of=(name(vertex.digest)) d=(way) {} }
 }
@@ -150,18 +150,24 @@ pub fn name(digest: B256) -> String {
     hex::encode(&digest[..4])
 }
 
-fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<'_>, ordered: &BTreeSet<B256>) -> Markup {
+fn circle(
+    window: &Window,
+    places: &Places,
+    vertex: &DagVertex,
+    selected: &SelectedItem<'_>,
+    ordered: &BTreeSet<B256>,
+) -> Markup {
     let Some((x, y)) = places.points.get(&vertex.digest).copied() else { return html! {} };
     let is =
-        |set: fn(&Votes) -> &BTreeSet<B256>| picked.votes.as_ref().is_some_and(|votes| set(votes).contains(&vertex.digest));
+        |set: fn(&Votes) -> &BTreeSet<B256>| selected.votes.as_ref().is_some_and(|votes| set(votes).contains(&vertex.digest));
     let (votes, certifies) = (is(|votes| &votes.voters), is(|votes| &votes.certificates));
-    let chosen = picked.vertex.is_some_and(|picked| picked.digest == vertex.digest);
-    let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&vertex.digest));
+    let chosen = selected.vertex.is_some_and(|selected| selected.digest == vertex.digest);
+    let parent = selected.vertex.is_some_and(|selected| selected.parents.contains(&vertex.digest));
     let radius = radius(vertex.batch_bytes, places.row);
     let parents: Vec<String> = vertex.parents.iter().map(|parent| name(*parent)).collect();
     html! {
         a .vertex.ordered[ordered.contains(&vertex.digest)].chosen[chosen].parent[parent]
-            id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(vertex.digest)))
+            id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Selection::Vertex(vertex.digest)))
             data-round=(vertex.round) data-row=(vertex.author) data-parents=(parents.join(" ")) {
             title { (proposal_told(texts::ROUND, vertex)) }
             circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
@@ -187,7 +193,7 @@ pub fn proposal_told(place: &str, vertex: &DagVertex) -> String {
     texts::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
 }
 
-fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'_>) -> Markup {
+fn leader(window: &Window, places: &Places, slot: &LeaderSlot, selected: &SelectedItem<'_>) -> Markup {
     if slot.validator >= window.size {
         return html! {};
     }
@@ -195,8 +201,8 @@ fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'
     let side = (places.row * 2 / 5).clamp(7, 17);
     let word = verdict(slot);
     html! {
-        a .slot.{ "is-" (word) }.chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
-            href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
+        a .slot.{ "is-" (word) }.chosen[selected.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+            href=(links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row=(slot.validator) data-rank=(slot.rank) {
             title { (leader_told(slot)) }
             (mark(slot.status, x, y, side))

@@ -52,14 +52,14 @@ fn window() -> Window {
     Window { first: 1, last: 4, oldest: 1, newest: 4, rounds, size: 4, quorum: 3, ..Window::default() }
 }
 
-fn panel(pick: Pick) -> String {
+fn panel(pick: Selection) -> String {
     let window = window();
-    facts::of(&window, &Picked::find(&window, pick)).into_string()
+    facts::of(&window, &SelectedItem::find(&window, pick)).into_string()
 }
 
 #[test]
 fn a_skipped_leader_is_a_crossed_diamond_whether_it_proposed_or_not() {
-    let page = rounds::draw(&window(), &Picked::default()).into_string();
+    let page = rounds::draw(&window(), &SelectedItem::default()).into_string();
     for (id, title) in [
         ("s2-0", "Leader 1 of round 2: validator 2, skipped (no block)"),
         ("s3-0", "Leader 1 of round 3: validator 3, skipped (3 of 4 do not vote for it)"),
@@ -80,14 +80,14 @@ fn what_a_skipped_leader_proposed_is_ordered_by_a_later_one() {
     let ordered = rounds::ordered(&window);
     assert!(ordered.contains(&digest(3, 3)), "validator 0, which leads round 4, builds on it");
     assert!(!ordered.contains(&digest(1, 4)), "nobody's history has it yet");
-    let page = rounds::draw(&window, &Picked::default()).into_string();
+    let page = rounds::draw(&window, &SelectedItem::default()).into_string();
     let late = drawn(&page, &format!("v{}", rounds::name(digest(3, 3))));
     assert!(late.contains("class=\"vertex ordered\""), "{late}");
 }
 
 #[test]
 fn the_panel_says_that_it_was_skipped_and_by_which_rule() {
-    let empty = panel(Pick::Slot(2, 0));
+    let empty = panel(Selection::Slot(2, 0));
     for says in [
         "<span class=\"tag bad\">skipped</span>",
         "<q>skipped: no block</q> – no proposal of the leader",
@@ -96,9 +96,9 @@ fn the_panel_says_that_it_was_skipped_and_by_which_rule() {
         assert!(empty.contains(says), "{says} is not in {empty}");
     }
     assert!(!empty.contains("<dt>Commit</dt>"), "it led to none: {empty}");
-    let late = panel(Pick::Slot(3, 0));
+    let late = panel(Selection::Slot(3, 0));
     assert!(late.contains("a quorum does not vote for it"), "{late}");
-    let proposal = panel(Pick::Vertex(digest(3, 3)));
+    let proposal = panel(Selection::Vertex(digest(3, 3)));
     assert!(proposal.contains("rank 1</a>, skipped"), "{proposal}");
 }
 
@@ -130,7 +130,7 @@ fn a_verdict_without_a_time_is_not_called_open() {
         let mut window = window();
         let slot = &mut window.rounds.get_mut(&2).unwrap().slots[0];
         (slot.status, slot.decided_ms) = (status, None);
-        let page = facts::of(&window, &Picked::find(&window, Pick::Slot(2, 0))).into_string();
+        let page = facts::of(&window, &SelectedItem::find(&window, Selection::Slot(2, 0))).into_string();
         assert!(page.contains(&format!("<dt>Decided</dt><dd>{says}</dd>")), "{page}");
     }
 }

@@ -2,62 +2,62 @@
 
 use crate::{
     format,
-    mesh::{Round, Row, seat},
     pages::network::texts,
     pages::parts,
+    peer_graph::{NodePeers, Poll, committee_index},
 };
 use corniche_api::{Peer, Validators};
 use maud::{Markup, html};
 
 /// Maximum number of rows of the table, and of rows and columns of the matrix. The API returns all.
-const MOST_ROWS: usize = 50;
-const MOST_VALIDATORS: usize = 24;
+const MAX_ROWS: usize = 50;
+const MAX_VALIDATORS: usize = 24;
 
 /// Bounds of the shades in microseconds: from each one on, a round trip has the next darker shade.
 const STEPS: [u64; 4] = [1_000, 10_000, 50_000, 150_000];
 
 /// Table of the node and its peers, validators first.
-pub fn table(committee: Option<&Validators>, row: Option<&Row>) -> Markup {
-    let Some(Row { own, peers: Some(peers) }) = row else { return html! { p .note { (texts::SILENT) } } };
-    let seat = |peer: &Peer| committee.and_then(|committee| seat(committee, peer));
+pub fn table(committee: Option<&Validators>, row: Option<&NodePeers>) -> Markup {
+    let Some(NodePeers { own, peers: Some(peers) }) = row else { return html! { p .note { (texts::SILENT) } } };
+    let index_of = |peer: &Peer| committee.and_then(|committee| index_of(committee, peer));
     let cells = |(peer, is_own): (&Peer, bool)| {
         let round_trip = peer.round_trip_us.map_or(texts::NOT_MEASURED.into(), format::micros);
         vec![
-            html! { (name(seat(peer), peer)) @if is_own { " " span .tag { (texts::OWN) } } },
+            html! { (name(index_of(peer), peer)) @if is_own { " " span .tag { (texts::OWN) } } },
             html! { @match &peer.version { Some(version) => code .data { (version) }, None => span .note { (texts::NOT_SAID) } } },
             html! { @if is_own { "–" } @else { (round_trip) } },
             html! { @match peer.connected_ms { Some(ms) => (parts::time(ms)), None => "–" } },
         ]
     };
     let mut sorted: Vec<_> = peers.iter().collect();
-    sorted.sort_by_key(|peer| seat(peer).unwrap_or(u64::MAX));
+    sorted.sort_by_key(|peer| index_of(peer).unwrap_or(u64::MAX));
     let peers = sorted.into_iter().map(|peer| (peer, false));
     let rows: Vec<_> = own.iter().map(|own| (own, true)).chain(peers).map(cells).collect();
     let (all, columns) = (rows.len(), [texts::PEER, texts::SOFTWARE, texts::ROUND_TRIP, texts::SINCE]);
     html! {
-        (parts::table(texts::PEERS, &columns, rows.into_iter().take(MOST_ROWS).collect()))
-        @if all > MOST_ROWS { p .note { (texts::of_all(MOST_ROWS, all)) } }
+        (parts::table(texts::PEERS, &columns, rows.into_iter().take(MAX_ROWS).collect()))
+        @if all > MAX_ROWS { p .note { (texts::of_all(MAX_ROWS, all)) } }
     }
 }
 
 /// Name of a peer: a validator by its position, any other node by its peer id.
-fn name(seat: Option<u64>, peer: &Peer) -> Markup {
-    match seat {
+fn name(index_of: Option<u64>, peer: &Peer) -> Markup {
+    match index_of {
         Some(index) => parts::validator(index),
         None => html! { (texts::FULL_NODE) " " (parts::peer(&peer.peer_id)) },
     }
 }
 
 /// Matrix of round trips from the queried nodes to all validators.
-pub fn matrix(committee: Option<&Validators>, round: &Round) -> Markup {
+pub fn matrix(committee: Option<&Validators>, poll: &Poll) -> Markup {
     let Some(committee) = committee else { return html! { p .note { (texts::NO_COMMITTEE) } } };
     let all = committee.validators.len();
-    let columns = 0..all.min(MOST_VALIDATORS) as u64;
-    let seat_of = |row: &Row| row.own.as_ref().and_then(|own| seat(committee, own));
-    let mut rows: Vec<_> = round.rows.iter().map(|row| (seat_of(row), row)).collect();
-    let seats = (0..all as u64).filter(|index| rows.iter().any(|(seat, _)| *seat == Some(*index))).count();
+    let columns = 0..all.min(MAX_VALIDATORS) as u64;
+    let index_of_node = |row: &NodePeers| row.own.as_ref().and_then(|own| index_of(committee, own));
+    let mut rows: Vec<_> = poll.rows.iter().map(|row| (index_of_node(row), row)).collect();
+    let known = (0..all as u64).filter(|index| rows.iter().any(|(index_of, _)| *index_of == Some(*index))).count();
     // The sort is stable: nodes without a position keep their order.
-    rows.sort_by_key(|(seat, _)| seat.unwrap_or(u64::MAX));
+    rows.sort_by_key(|(index_of, _)| index_of.unwrap_or(u64::MAX));
     html! {
         p .note { (texts::MATRIX_NOTE) }
         // The matrix may be wider than the window, so it takes the focus and scrolls with the keyboard.
@@ -68,32 +68,32 @@ pub fn matrix(committee: Option<&Validators>, round: &Round) -> Markup {
                     th scope="col" { (texts::FROM) }
                     @for index in columns.clone() { th scope="col" { (crate::texts::validator(index)) } }
                 } }
-                tbody { @for (seat, row) in rows.into_iter().take(MOST_VALIDATORS) { tr {
-                    th scope="row" { (asked(seat, row)) }
-                    (trips(committee, columns.clone(), seat, row))
+                tbody { @for (index_of, row) in rows.into_iter().take(MAX_VALIDATORS) { tr {
+                    th scope="row" { (asked(index_of, row)) }
+                    (trips(committee, columns.clone(), index_of, row))
                 } } }
             }
         }
         p { (texts::SHADES) @for step in 0..=STEPS.len() { " " span .{ "step-" (step) } { (shade(step)) } } }
-        @if seats < all { p .note { (texts::missing_rows(seats, all)) } }
-        @if all > MOST_VALIDATORS { p .note { (texts::of_all(MOST_VALIDATORS, all)) } }
+        @if known < all { p .note { (texts::missing_rows(known, all)) } }
+        @if all > MAX_VALIDATORS { p .note { (texts::of_all(MAX_VALIDATORS, all)) } }
     }
 }
 
 /// Name of a queried node.
-fn asked(seat: Option<u64>, row: &Row) -> Markup {
+fn asked(index_of: Option<u64>, row: &NodePeers) -> Markup {
     match &row.own {
-        Some(own) => name(seat, own),
+        Some(own) => name(index_of, own),
         None => html! { (texts::UNNAMED) },
     }
 }
 
 /// The cells of a row.
-fn trips(committee: &Validators, columns: std::ops::Range<u64>, own: Option<u64>, row: &Row) -> Markup {
+fn trips(committee: &Validators, columns: std::ops::Range<u64>, own: Option<u64>, row: &NodePeers) -> Markup {
     let Some(peers) = &row.peers else {
         return html! { td colspan=(columns.end.max(1)) { span .note { (texts::SILENT) } } };
     };
-    let link = |index: u64| peers.iter().find(|peer| seat(committee, peer) == Some(index));
+    let link = |index: u64| peers.iter().find(|peer| index_of(committee, peer) == Some(index));
     html! {
         @for index in columns {
             @let column = crate::texts::validator(index);
@@ -138,8 +138,8 @@ mod tests {
         }
     }
 
-    fn row(own: u8, peers: Vec<Peer>) -> Row {
-        Row { own: Some(peer(own, Some(own.into()), None)), peers: Some(peers) }
+    fn row(own: u8, peers: Vec<Peer>) -> NodePeers {
+        NodePeers { own: Some(peer(own, Some(own.into()), None)), peers: Some(peers) }
     }
 
     fn linked(key: u8, us: u64) -> Peer {
@@ -148,8 +148,8 @@ mod tests {
 
     #[tokio::test]
     async fn peers_stand_below_their_node_validators_first() {
-        let filled = testing::filled().await;
-        let committee = filled.site.now().committee;
+        let filled = testing::test_app().await;
+        let committee = filled.app.status().committee;
         // One peer claims a position that belongs to another key.
         let peers = vec![peer(9, Some(1), None), linked(3, 420), linked(1, 12_340)];
         let page = table(committee.as_ref(), Some(&row(2, peers))).into_string();
@@ -160,18 +160,18 @@ mod tests {
         }
         let many = table(committee.as_ref(), Some(&row(2, vec![linked(3, 1); 60]))).into_string();
         assert_eq!((many.matches("<tr>").count(), many.contains("50 of 61")), (51, true), "{many}");
-        assert!(table(committee.as_ref(), Some(&Row::default())).into_string().contains(texts::SILENT));
+        assert!(table(committee.as_ref(), Some(&NodePeers::default())).into_string().contains(texts::SILENT));
     }
 
     #[tokio::test]
     async fn the_matrix_has_a_row_for_every_node_that_was_asked() {
-        let filled = testing::filled().await;
-        let committee = filled.site.now().committee;
-        let silent = Row { own: Some(peer(3, Some(3), None)), peers: None };
-        let full = Row { own: Some(peer(9, None, None)), peers: Some(vec![linked(0, 200_000)]) };
-        let unheard = Row { own: None, peers: None };
+        let filled = testing::test_app().await;
+        let committee = filled.app.status().committee;
+        let silent = NodePeers { own: Some(peer(3, Some(3), None)), peers: None };
+        let full = NodePeers { own: Some(peer(9, None, None)), peers: Some(vec![linked(0, 200_000)]) };
+        let unheard = NodePeers { own: None, peers: None };
         let rows = vec![unheard, full, silent, row(1, vec![linked(0, 420), linked(3, 12_345), peer(2, Some(2), None)])];
-        let page = matrix(committee.as_ref(), &Round { asked_ms: 0, rows }).into_string();
+        let page = matrix(committee.as_ref(), &Poll { asked_ms: 0, rows }).into_string();
         let rows: Vec<_> = page.split("<th scope=\"row\">").skip(1).collect();
         assert_eq!(rows.len(), 4, "{page}");
         assert!(rows[0].contains("/validator/1") && rows[1].contains("/validator/3"), "{page}");

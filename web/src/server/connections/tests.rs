@@ -16,11 +16,11 @@ use tokio::{
 };
 
 #[derive(Clone)]
-struct Hurried;
+struct InstantTimer;
 
-struct Over;
+struct Elapsed;
 
-impl Future for Over {
+impl Future for Elapsed {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
@@ -28,15 +28,15 @@ impl Future for Over {
     }
 }
 
-impl Sleep for Over {}
+impl Sleep for Elapsed {}
 
-impl Timer for Hurried {
+impl Timer for InstantTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Over)
+        Box::pin(Elapsed)
     }
 
     fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Over)
+        Box::pin(Elapsed)
     }
 }
 
@@ -44,7 +44,7 @@ impl Timer for Hurried {
 async fn connection(says: &str, room: usize, router: Router) -> (DuplexStream, BoxFuture<'static, ()>) {
     let (mut near, far) = duplex(room);
     near.write_all(says.as_bytes()).await.unwrap();
-    (near, Box::pin(attend(far, (Ipv4Addr::LOCALHOST, 1).into(), router, Arc::default(), Hurried)))
+    (near, Box::pin(serve_connection(far, (Ipv4Addr::LOCALHOST, 1).into(), router, Arc::default(), InstantTimer)))
 }
 
 /// Returns `true` if the connection is closed, without waiting for external events.
@@ -137,7 +137,7 @@ async fn an_address_has_so_many_connections() {
         answer
     };
     let mut open = Vec::new();
-    for _ in 0..MOST_OF_ADDRESS {
+    for _ in 0..MAX_PER_ADDRESS {
         open.push(TcpStream::connect(address).await.unwrap());
     }
     assert_eq!(ask(TcpStream::connect(address).await.unwrap()).await, "");

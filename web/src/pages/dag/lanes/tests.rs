@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     indexer::dag::{AUTOBAHN, Round},
     pages::{
-        dag::{self, At, facts, table},
+        dag::{self, DagQuery, facts, table},
         parts,
         testing::{self, drawn},
     },
@@ -63,11 +63,11 @@ fn window(slots: Vec<LeaderSlot>, cars: Vec<DagVertex>) -> Window {
 }
 
 fn picture(window: &Window) -> String {
-    draw(window, &Picked::default()).into_string()
+    draw(window, &SelectedItem::default()).into_string()
 }
 
-fn panel(window: &Window, pick: Pick) -> String {
-    facts::of(window, &Picked::find(window, pick)).into_string()
+fn panel(window: &Window, pick: Selection) -> String {
+    facts::of(window, &SelectedItem::find(window, pick)).into_string()
 }
 
 fn columns(window: &Window) -> Vec<Option<u64>> {
@@ -123,15 +123,15 @@ fn cars_are_linked_to_those_before_them_that_are_drawn() {
 fn what_is_selected_is_marked_and_so_is_what_it_builds_on() {
     let window = window(slots(), vec![car(0, 1, 500), car(1, 1, 600), car(0, 2, 1_500)]);
     let classes = |pick, id: &str| {
-        let page = draw(&window, &Picked::find(&window, pick)).into_string();
+        let page = draw(&window, &SelectedItem::find(&window, pick)).into_string();
         drawn(&page, id).split('"').nth(1).unwrap().to_owned()
     };
-    let car = Pick::Vertex(digest(0, 2));
+    let car = Selection::Vertex(digest(0, 2));
     assert_eq!(classes(car, &named(digest(0, 2))), "vertex ordered chosen");
     assert_eq!(classes(car, &named(digest(0, 1))), "vertex ordered parent");
     assert_eq!(classes(car, &named(digest(1, 1))), "vertex ordered");
-    assert_eq!(classes(Pick::Slot(2, 0), "s2-0"), "cut chosen");
-    assert_eq!(classes(Pick::Slot(2, 0), "s1-0"), "cut");
+    assert_eq!(classes(Selection::Slot(2, 0), "s2-0"), "cut chosen");
+    assert_eq!(classes(Selection::Slot(2, 0), "s1-0"), "cut");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
         ("fast in view 1", "earlier leaders of the slot timed out. Then all validators voted"),
         ("slow in view 12", "earlier leaders of the slot timed out. Then a quorum voted"),
     ] {
-        let panel = panel(&window(vec![agreed(1, why)], vec![]), Pick::Slot(1, 0));
+        let panel = panel(&window(vec![agreed(1, why)], vec![]), Selection::Slot(1, 0));
         assert!(panel.contains(&format!("<q>{why}</q> – {says}")), "{panel}");
         assert!(panel.contains("<dt>Slot</dt><dd>1</dd>") && panel.contains("<dt>Commit</dt><dd>1</dd>"), "{panel}");
     }
@@ -226,10 +226,10 @@ fn nothing_known_is_lanes_without_cars() {
 
 #[tokio::test]
 async fn the_page_speaks_of_lanes_before_there_are_any() {
-    let filled = testing::filled().await;
+    let filled = testing::test_app().await;
     filled.introduce(AUTOBAHN);
-    let at = At { round: None, pick: None };
-    let page = dag::show(State(Arc::clone(&filled.site)), Query(at)).await.unwrap().0.into_string();
+    let at = DagQuery { round: None, pick: None };
+    let page = dag::show(State(Arc::clone(&filled.app)), Query(at)).await.unwrap().0.into_string();
     assert!(page.contains(texts::EMPTY) && page.contains(texts::WORDS_LANES[0].1), "{page}");
 }
 
@@ -253,8 +253,8 @@ fn what_came_after_the_newest_cut_is_in_the_table_as_well() {
 fn what_the_node_says_of_a_cut_is_text_and_nothing_else() {
     let evil = "slow</title><script>alert(1)</script>\"\u{202e}\u{0}";
     let window = window(vec![agreed(1, evil)], vec![]);
-    let picked = Picked::find(&window, Pick::Slot(1, 0));
-    for part in [draw(&window, &picked), table::lanes(&window), facts::of(&window, &picked)] {
+    let selected = SelectedItem::find(&window, Selection::Slot(1, 0));
+    for part in [draw(&window, &selected), table::lanes(&window), facts::of(&window, &selected)] {
         let page = part.into_string();
         assert!(page.contains("slow&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;"), "{page}");
         assert!(!page.contains("<script") && !page.contains('\u{202e}') && !page.contains('\0'), "{page}");
@@ -276,23 +276,23 @@ fn signed() -> Window {
 fn who_signed_for_what_is_selected_is_marked_in_its_lane() {
     let window = signed();
     let places = Places::of(&window);
-    let page = |pick| draw(&window, &Picked::find(&window, pick)).into_string();
+    let page = |pick| draw(&window, &SelectedItem::find(&window, pick)).into_string();
     let count = |page: &str, sign: &str| page.matches(&format!("class=\"sign {sign}\"")).count();
     let nothing = picture(&window);
     assert_eq!((count(&nothing, "voter"), count(&nothing, "certificate")), (0, 0), "{nothing}");
     let picks = [
-        (Pick::Slot(1, 0), 4, 0),
-        (Pick::Slot(2, 0), 3, 3),
-        (Pick::Slot(3, 0), 0, 0),
+        (Selection::Slot(1, 0), 4, 0),
+        (Selection::Slot(2, 0), 3, 3),
+        (Selection::Slot(3, 0), 0, 0),
         // The author's own copy has no sign.
-        (Pick::Vertex(digest(0, 1)), 1, 0),
-        (Pick::Vertex(digest(1, 1)), 0, 0),
+        (Selection::Vertex(digest(0, 1)), 1, 0),
+        (Selection::Vertex(digest(1, 1)), 0, 0),
     ];
     for (pick, votes, confirmations) in picks {
         let page = page(pick);
         assert_eq!((count(&page, "voter"), count(&page, "certificate")), (votes, confirmations), "{pick}: {page}");
     }
-    let cut = page(Pick::Slot(2, 0));
+    let cut = page(Selection::Slot(2, 0));
     let (left, width) = places.columns[&2];
     let x = left + width - 3;
     for lane in [0, 1, 3] {
@@ -303,7 +303,7 @@ fn who_signed_for_what_is_selected_is_marked_in_its_lane() {
         let sign = star(x + BESIDE, places.y(lane)).into_string();
         assert!(cut.contains(&sign), "{sign} is not in {cut}");
     }
-    let held = page(Pick::Vertex(digest(0, 1)));
+    let held = page(Selection::Vertex(digest(0, 1)));
     let sign = triangle(places.points[&digest(0, 1)].0, places.y(2)).into_string();
     assert!(held.contains(&sign), "{sign} is not in {held}");
 }
@@ -314,20 +314,20 @@ fn the_panel_names_who_voted_who_confirmed_and_who_holds_a_car() {
     let named = |validators: &[u64]| -> String {
         validators.iter().map(|validator| format!(" {}", parts::validator(*validator).into_string())).collect()
     };
-    let fast = panel(&window, Pick::Slot(1, 0));
+    let fast = panel(&window, Selection::Slot(1, 0));
     let votes = format!("<dt>Votes</dt><dd>4 of 4 validators, a quorum is 3:{}</dd>", named(&[0, 1, 2, 3]));
     assert!(fast.contains(&votes) && !fast.contains(texts::CONFIRMATIONS), "{fast}");
-    let slow = panel(&window, Pick::Slot(2, 0));
+    let slow = panel(&window, Selection::Slot(2, 0));
     for (word, validators) in [("Votes", [0, 1, 3]), ("Confirmations", [1, 2, 3])] {
         let says = format!("<dt>{word}</dt><dd>3 of 4 validators, a quorum is 3:{}</dd>", named(&validators));
         assert!(slow.contains(&says), "{says} is not in {slow}");
     }
-    let untold = panel(&window, Pick::Slot(3, 0));
+    let untold = panel(&window, Selection::Slot(3, 0));
     assert!(untold.contains("<dt>Votes</dt><dd>not known here</dd>") && !untold.contains(texts::CONFIRMATIONS), "{untold}");
-    let held = panel(&window, Pick::Vertex(digest(0, 1)));
+    let held = panel(&window, Selection::Vertex(digest(0, 1)));
     let says = format!("<dt>Held by</dt><dd>2 of 4 validators:{}</dd>", named(&[0, 2]));
     assert!(held.contains(&says), "{says} is not in {held}");
-    let untold = panel(&window, Pick::Vertex(digest(1, 1)));
+    let untold = panel(&window, Selection::Vertex(digest(1, 1)));
     assert!(untold.contains("<dt>Held by</dt><dd>not known here</dd>"), "{untold}");
 }
 
@@ -354,8 +354,8 @@ fn signers_that_no_committee_has_are_not_drawn() {
     let mut window = signed();
     window.rounds.get_mut(&1).unwrap().slots[0].voters = vec![3, 4, u64::MAX];
     window.cars[0].holders = vec![4, u64::MAX];
-    for (pick, votes) in [(Pick::Slot(1, 0), 1), (Pick::Vertex(digest(0, 1)), 0)] {
-        let page = draw(&window, &Picked::find(&window, pick)).into_string();
+    for (pick, votes) in [(Selection::Slot(1, 0), 1), (Selection::Vertex(digest(0, 1)), 0)] {
+        let page = draw(&window, &SelectedItem::find(&window, pick)).into_string();
         assert_eq!(page.matches("class=\"sign voter\"").count(), votes, "{pick}: {page}");
     }
 }

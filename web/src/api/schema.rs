@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Schema of a value.
 #[derive(Clone, Debug)]
-pub enum Form {
+pub enum Schema {
     /// A plain value.
     Plain {
         /// Type name in the documentation.
@@ -16,11 +16,11 @@ pub enum Form {
         example: Value,
     },
     /// A nullable value.
-    Maybe(Box<Form>),
+    Maybe(Box<Schema>),
     /// An array.
-    List(Box<Form>),
+    List(Box<Schema>),
     /// A page of a list, with the cursor of the next one.
-    Page(Box<Form>),
+    Page(Box<Schema>),
     /// An object with fields.
     Object(Object),
     /// CSV with these columns.
@@ -46,25 +46,25 @@ pub struct Field {
     /// Meaning.
     pub meaning: String,
     /// Schema.
-    pub form: Form,
+    pub schema: Schema,
     /// Example, if that of the schema does not fit.
     pub example: Option<Value>,
 }
 
 /// A type that responses may contain.
-pub trait Shown: Serialize {
+pub trait HasSchema: Serialize {
     /// Returns its schema.
-    fn form() -> Form;
+    fn schema() -> Schema;
 }
 
-impl Form {
+impl Schema {
     /// Returns a short name of the type.
     pub fn kind(&self) -> String {
         match self {
             Self::Plain { kind, .. } => (*kind).to_owned(),
-            Self::Maybe(form) => format!("{} or null", form.kind()),
-            Self::List(form) => format!("list of {}", form.kind()),
-            Self::Page(form) => format!("page of {}", form.kind()),
+            Self::Maybe(schema) => format!("{} or null", schema.kind()),
+            Self::List(schema) => format!("list of {}", schema.kind()),
+            Self::Page(schema) => format!("page of {}", schema.kind()),
             Self::Object(object) => object.name.to_owned(),
             Self::Lines(_) => "CSV".to_owned(),
         }
@@ -74,11 +74,11 @@ impl Form {
     pub fn example(&self) -> Value {
         match self {
             Self::Plain { example, .. } => example.clone(),
-            Self::Maybe(form) => form.example(),
-            Self::List(form) => json!([form.example()]),
-            Self::Page(form) => json!({"items": [form.example()], "next": "0000000000a00003"}),
+            Self::Maybe(schema) => schema.example(),
+            Self::List(schema) => json!([schema.example()]),
+            Self::Page(schema) => json!({"items": [schema.example()], "next": "0000000000a00003"}),
             Self::Object(object) => {
-                let example = |field: &Field| field.example.clone().unwrap_or_else(|| field.form.example());
+                let example = |field: &Field| field.example.clone().unwrap_or_else(|| field.schema.example());
                 object.fields.iter().map(|field| (field.name.clone(), example(field))).collect()
             }
             Self::Lines(columns) => json!(columns.join(",")),
@@ -89,9 +89,9 @@ impl Form {
     pub fn objects(&self) -> Vec<&Object> {
         match self {
             Self::Plain { .. } | Self::Lines(_) => Vec::new(),
-            Self::Maybe(form) | Self::List(form) | Self::Page(form) => form.objects(),
+            Self::Maybe(schema) | Self::List(schema) | Self::Page(schema) => schema.objects(),
             Self::Object(object) => {
-                std::iter::once(object).chain(object.fields.iter().flat_map(|field| field.form.objects())).collect()
+                std::iter::once(object).chain(object.fields.iter().flat_map(|field| field.schema.objects())).collect()
             }
         }
     }
@@ -120,16 +120,16 @@ macro_rules! object {
         #[serde(rename_all = "camelCase")]
         pub struct $name { $( $(#[doc = $meaning])+ pub $field: $kind, )+ }
 
-        impl $crate::api::form::Shown for $name {
-            fn form() -> $crate::api::form::Form {
-                use $crate::api::form::{Field, Form, Object, camel_case, sentences};
+        impl $crate::api::schema::HasSchema for $name {
+            fn schema() -> $crate::api::schema::Schema {
+                use $crate::api::schema::{Field, Schema, Object, camel_case, sentences};
                 let fields = vec![$( Field {
                     name: camel_case(stringify!($field)),
                     meaning: sentences(&[$($meaning),+]),
-                    form: <$kind as $crate::api::form::Shown>::form(),
+                    schema: <$kind as $crate::api::schema::HasSchema>::schema(),
                     example: None $(.or(Some(serde_json::json!($example))))?,
                 } ),+];
-                Form::Object(Object { name: stringify!($name), about: sentences(&[$($about),+]), fields })
+                Schema::Object(Object { name: stringify!($name), about: sentences(&[$($about),+]), fields })
             }
         }
     };
@@ -139,9 +139,9 @@ pub(super) use object;
 /// Declares plain types.
 macro_rules! plain {
     ($($type:ty: $kind:literal, $example:expr;)+) => {
-        $(impl Shown for $type {
-            fn form() -> Form {
-                Form::Plain { kind: $kind, example: json!($example) }
+        $(impl HasSchema for $type {
+            fn schema() -> Schema {
+                Schema::Plain { kind: $kind, example: json!($example) }
             }
         })+
     };
@@ -153,20 +153,20 @@ plain! {
     String: "text", "Gold";
     Json: "JSON", json!([]);
     Amount: "decimal string", "1000000000000000000";
-    Checked: "address", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+    ChecksumAddress: "address", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
     B256: "hash", "0x9c2f1f6a3f0e3d8c0a4b7a8a1e0c6f5d4b3a29181706f5e4d3c2b1a09f8e7d6c";
     Bytes: "bytes", "0xa9059cbb";
 }
 
-impl<T: Shown> Shown for Option<T> {
-    fn form() -> Form {
-        Form::Maybe(Box::new(T::form()))
+impl<T: HasSchema> HasSchema for Option<T> {
+    fn schema() -> Schema {
+        Schema::Maybe(Box::new(T::schema()))
     }
 }
 
-impl<T: Shown> Shown for Vec<T> {
-    fn form() -> Form {
-        Form::List(Box::new(T::form()))
+impl<T: HasSchema> HasSchema for Vec<T> {
+    fn schema() -> Schema {
+        Schema::List(Box::new(T::schema()))
     }
 }
 
@@ -188,9 +188,9 @@ impl From<u64> for Amount {
 
 /// An address with EIP-55 checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checked(pub Address);
+pub struct ChecksumAddress(pub Address);
 
-impl Serialize for Checked {
+impl Serialize for ChecksumAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
@@ -212,18 +212,18 @@ mod tests {
             /// How many.
             how_many: u64 = 7,
             /// Owner.
-            owner: Option<Checked>,
+            owner: Option<ChecksumAddress>,
         }
     }
 
     #[test]
     fn what_is_documented_is_what_is_served() {
-        let Form::Object(object) = Thing::form() else { panic!("no object") };
+        let Schema::Object(object) = Thing::schema() else { panic!("no object") };
         assert_eq!((object.name, object.about.as_str()), ("Thing", "A thing, in two lines."));
         let served = serde_json::to_value(Thing { how_many: 1, owner: None }).unwrap();
         let documented: Vec<_> = object.fields.iter().map(|field| field.name.as_str()).collect();
         assert_eq!(documented, served.as_object().unwrap().keys().collect::<Vec<_>>());
-        assert_eq!(Thing::form().example(), json!({"howMany": 7, "owner": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"}));
-        assert_eq!(object.fields[1].form.kind(), "address or null");
+        assert_eq!(Thing::schema().example(), json!({"howMany": 7, "owner": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"}));
+        assert_eq!(object.fields[1].schema.kind(), "address or null");
     }
 }

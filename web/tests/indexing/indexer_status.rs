@@ -9,9 +9,9 @@ use super::{
 };
 use corniche_web::{
     indexer::{Indexer, Keep},
+    indexer_status::IndexerStatus,
     live::Live,
     node::Node,
-    state::Standing,
 };
 use std::sync::Arc;
 
@@ -22,31 +22,31 @@ async fn what_counts_as_certified_is_what_the_certificates_cover_that_are_writte
     let covered = chains.each_ref().map(|chain| chain.certificates.keys().next_back().copied());
     let node = Scripted::for_development(long).await;
     let (database, _directory) = sqlite().await;
-    let (mut first, standing) = indexer(&node, &database).await;
-    assert_eq!(standing.now().certified, None);
+    let (mut first, indexer_status) = indexer(&node, &database).await;
+    assert_eq!(indexer_status.snapshot().certified, None);
     for (chain, covered) in chains.into_iter().zip(covered) {
         node.take(chain);
-        assert_eq!(go_on(&mut first, &standing).await, None);
-        assert_eq!(standing.now().certified, covered);
+        assert_eq!(go_on(&mut first, &indexer_status).await, None);
+        assert_eq!(indexer_status.snapshot().certified, covered);
     }
     drop(first);
-    let (_second, standing) = indexer(&node, &database).await;
-    assert_eq!(standing.now().certified, covered[1], "before the node is asked");
+    let (_second, indexer_status) = indexer(&node, &database).await;
+    assert_eq!(indexer_status.snapshot().certified, covered[1], "before the node is asked");
 }
 
 #[tokio::test]
 async fn who_the_validators_are_is_known_while_the_node_is_away() {
     let node = Scripted::start(Chain::new(25, 5)).await;
     let (database, _directory) = sqlite().await;
-    let (mut first, standing) = indexer(&node, &database).await;
-    assert_eq!(go_on(&mut first, &standing).await, None);
-    let told = standing.now();
+    let (mut first, indexer_status) = indexer(&node, &database).await;
+    assert_eq!(go_on(&mut first, &indexer_status).await, None);
+    let told = indexer_status.snapshot();
     assert!(told.committee.is_some());
     drop(first);
-    let standing = Arc::new(Standing::new("CRN".into()));
+    let indexer_status = Arc::new(IndexerStatus::new("CRN".into()));
     let nobody = Node::new("http://127.0.0.1:9");
-    let second = Indexer::new(nobody, &database, Arc::clone(&standing), Live::default(), KEEP).await;
-    let now = standing.now();
+    let second = Indexer::new(nobody, &database, Arc::clone(&indexer_status), Live::default(), KEEP).await;
+    let now = indexer_status.snapshot();
     assert_eq!((now.chain_id, now.genesis, now.development), (told.chain_id, told.genesis, told.development));
     assert_eq!((now.committee, now.indexed), (told.committee, told.indexed));
     drop(second);
@@ -58,11 +58,11 @@ async fn certificates_come_as_fast_as_blocks() {
     let covered = chain.certificates.keys().next_back().copied();
     let node = Scripted::start(chain).await;
     let (database, _directory) = sqlite().await;
-    let (mut indexer, standing) = indexer(&node, &database).await;
+    let (mut indexer, indexer_status) = indexer(&node, &database).await;
     for _ in 0..2 {
         assert!(indexer.step().await.is_some());
     }
-    let now = standing.now();
+    let now = indexer_status.snapshot();
     assert_eq!((now.indexed.map(|(number, _)| number), now.certified), (Some(299), covered));
 }
 
@@ -76,18 +76,18 @@ async fn rounds_come_without_certificates_and_certificates_without_rounds() {
         node.show_dag();
         node.lose(lost);
         let (database, _directory) = sqlite().await;
-        let (mut indexer, standing) = indexer_that_keeps(WITH_DAG, &node, &database).await;
+        let (mut indexer, indexer_status) = indexer_that_keeps(WITH_DAG, &node, &database).await;
         for _ in 0..2 {
             assert!(indexer.step().await.is_some());
         }
-        let now = standing.now();
-        assert!(now.waits.as_ref().is_some_and(|waits| waits.contains("it is lost")), "{lost}: {:?}", now.waits);
+        let now = indexer_status.snapshot();
+        assert!(now.last_error.as_ref().is_some_and(|waits| waits.contains("it is lost")), "{lost}: {:?}", now.last_error);
         assert_eq!(now.certified, certified, "{lost}");
         assert_eq!(dump::rows(&database, "SELECT round FROM dag_rounds").await.len(), rounds, "{lost}");
         for _ in 0..40 {
             assert!(indexer.step().await.is_some());
         }
-        assert_eq!(standing.now().traced, Some(39), "{lost}: nor do calls wait");
+        assert_eq!(indexer_status.snapshot().traced, Some(39), "{lost}: nor do calls wait");
     }
 }
 
@@ -95,18 +95,20 @@ async fn rounds_come_without_certificates_and_certificates_without_rounds() {
 async fn how_far_calls_are_is_told_where_they_are_asked_for() {
     let node = Scripted::start(Chain::new(23, 60)).await;
     let (database, _directory) = sqlite().await;
-    let (mut first, standing) = indexer(&node, &database).await;
+    let (mut first, indexer_status) = indexer(&node, &database).await;
     for _ in 0..2 {
         assert!(first.step().await.is_some());
     }
-    let far = |standing: &Standing| (standing.now().indexed.map(|(number, _)| number), standing.now().traced);
-    assert_eq!(far(&standing), (Some(59), Some(0)), "blocks come first");
-    assert_eq!(go_on(&mut first, &standing).await, None);
-    assert_eq!(far(&standing), (Some(59), Some(59)));
+    let far = |indexer_status: &IndexerStatus| {
+        (indexer_status.snapshot().indexed.map(|(number, _)| number), indexer_status.snapshot().traced)
+    };
+    assert_eq!(far(&indexer_status), (Some(59), Some(0)), "blocks come first");
+    assert_eq!(go_on(&mut first, &indexer_status).await, None);
+    assert_eq!(far(&indexer_status), (Some(59), Some(59)));
     drop(first);
-    let standing = Arc::new(Standing::new("CRN".into()));
+    let indexer_status = Arc::new(IndexerStatus::new("CRN".into()));
     let keep = Keep { calls: false, ..KEEP };
-    let second = Indexer::new(Node::new(&node.url), &database, Arc::clone(&standing), Live::default(), keep).await;
-    assert_eq!(go_on(&mut second.unwrap(), &standing).await, None);
-    assert_eq!(far(&standing), (Some(59), None), "nobody asks for them");
+    let second = Indexer::new(Node::new(&node.url), &database, Arc::clone(&indexer_status), Live::default(), keep).await;
+    assert_eq!(go_on(&mut second.unwrap(), &indexer_status).await, None);
+    assert_eq!(far(&indexer_status), (Some(59), None), "nobody asks for them");
 }

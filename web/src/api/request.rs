@@ -2,12 +2,12 @@
 
 use super::{
     Endpoint,
-    form::{Form, Shown},
     problem::Problem,
+    schema::{HasSchema, Schema},
 };
 use crate::{
+    app_state::AppState,
     database::{DatabaseError, Place, Read},
-    site::Site,
 };
 use alloy_primitives::{Address, B256};
 use serde::Serialize;
@@ -15,14 +15,14 @@ use sqlx::any::AnyRow;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Default and maximum number of items of a page.
-const USUAL: i64 = 25;
-const MOST: i64 = 100;
+const DEFAULT_LIMIT: i64 = 25;
+const MAX_LIMIT: i64 = 100;
 
 /// A request.
 #[derive(Debug)]
-pub struct Ask {
+pub struct ApiRequest {
     /// Application state.
-    pub site: Arc<Site>,
+    pub app: Arc<AppState>,
     path: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
 }
@@ -36,32 +36,32 @@ pub struct Listing<T> {
     pub next: Option<String>,
 }
 
-impl<T: Shown> Shown for Listing<T> {
-    fn form() -> Form {
-        Form::Page(Box::new(T::form()))
+impl<T: HasSchema> HasSchema for Listing<T> {
+    fn schema() -> Schema {
+        Schema::Page(Box::new(T::schema()))
     }
 }
 
-impl Ask {
+impl ApiRequest {
     /// Creates a request. Checks that the endpoint has these parameters, and that each occurs at most once.
     pub fn new(
-        site: Arc<Site>,
+        app: Arc<AppState>,
         endpoint: &Endpoint,
         path: BTreeMap<String, String>,
         query: Vec<(String, String)>,
     ) -> Result<Self, Problem> {
-        let known: Vec<_> = endpoint.questions().map(|parameter| parameter.name).collect();
-        let mut ask = Self { site, path, query: BTreeMap::new() };
+        let known: Vec<_> = endpoint.query_parameters().map(|parameter| parameter.name).collect();
+        let mut request = Self { app, path, query: BTreeMap::new() };
         for (name, value) in query {
             if !known.contains(&name.as_str()) {
                 let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(Problem::bad(format!("{name:.40}: unknown parameter; {} takes {takes}", endpoint.path)));
             }
-            if ask.query.insert(name.clone(), value).is_some() {
+            if request.query.insert(name.clone(), value).is_some() {
                 return Err(Problem::bad(format!("{name}: duplicate parameter")));
             }
         }
-        Ok(ask)
+        Ok(request)
     }
 
     /// Returns a query parameter, or `None` if it is missing or empty.
@@ -92,9 +92,9 @@ impl Ask {
 
     /// Returns the number of items of a page.
     pub fn limit(&self) -> Result<i64, Problem> {
-        let Some(limit) = self.query("limit") else { return Ok(USUAL) };
-        let limit = limit.parse().ok().filter(|limit| (1..=MOST).contains(limit));
-        limit.ok_or_else(|| Problem::bad(format!("limit: expected a number from 1 to {MOST}")))
+        let Some(limit) = self.query("limit") else { return Ok(DEFAULT_LIMIT) };
+        let limit = limit.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+        limit.ok_or_else(|| Problem::bad(format!("limit: expected a number from 1 to {MAX_LIMIT}")))
     }
 
     /// Returns the bytes of the cursor, if there is one. Its length must be one of `lengths`.

@@ -2,7 +2,7 @@
 //! node knows only its own links, so further nodes may be asked for theirs. Also keeps what the followed node reports
 //! about itself.
 //!
-//! Readers cause no load on the nodes. All nodes are asked at most once within [`EVERY`], regardless of how many
+//! Readers cause no load on the nodes. All nodes are asked at most once within [`REFRESH_INTERVAL`], regardless of how many
 //! readers come and whether they wait for the response.
 
 use crate::indexer::{now_ms, tokens::clean};
@@ -20,23 +20,23 @@ use std::{
 use tokio::{sync::Mutex, task};
 
 /// How long a response is reused.
-pub const EVERY: Duration = Duration::from_secs(5);
+pub const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Timeout of a request. A node that exceeds it is shown as silent.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Most peers of a node that are kept.
-const MOST_PEERS: usize = 1_000;
+const MAX_PEERS: usize = 1_000;
 
 /// Most characters of a client version or a peer id.
-const MOST_TEXT: usize = 64;
+const MAX_TEXT: usize = 64;
 
 /// The peer graph; see the module. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Mesh {
+pub struct PeerGraph {
     nodes: Vec<Client>,
-    last: Last<Round>,
-    told: Last<Told>,
+    last: Last<Poll>,
+    node_info: Last<NodeInfo>,
 }
 
 /// Time and result of the last request.
@@ -44,16 +44,16 @@ type Last<T> = Arc<Mutex<Option<(Instant, Arc<T>)>>>;
 
 /// Responses of all nodes to the last requests.
 #[derive(Clone, Debug, Default)]
-pub struct Round {
+pub struct Poll {
     /// Time of the requests, in Unix milliseconds.
-    pub asked_ms: u64,
+    pub polled_ms: u64,
     /// One row for each node: first the followed node, then the others in the configured order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<NodePeers>,
 }
 
 /// Response of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct NodePeers {
     /// The node's own identity, from its last response.
     pub own: Option<Peer>,
     /// Peers to which the node has links, or `None` if it did not respond.
@@ -62,7 +62,7 @@ pub struct Row {
 
 /// Facts that the followed node reports about itself. A field is `None` if the node did not answer.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct NodeInfo {
     /// Client version.
     pub version: Option<String>,
     /// Number of peers.
@@ -83,66 +83,70 @@ pub struct Progress {
     pub highest_block: U64,
 }
 
-impl Mesh {
+impl PeerGraph {
     /// Creates the graph from RPC URLs, the followed node first. No request is sent before the first reader asks.
     pub fn new<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Self {
-        Self::with_patience(urls, PATIENCE)
+        Self::with_timeout_of(urls, REQUEST_TIMEOUT)
     }
 
-    fn with_patience<U: AsRef<str>>(urls: impl IntoIterator<Item = U>, patience: Duration) -> Self {
-        let nodes = urls.into_iter().map(|url| Client::with_timeout(url.as_ref(), patience)).collect();
-        Self { nodes, last: Arc::default(), told: Arc::default() }
+    fn with_timeout_of<U: AsRef<str>>(urls: impl IntoIterator<Item = U>, timeout: Duration) -> Self {
+        let nodes = urls.into_iter().map(|url| Client::with_timeout(url.as_ref(), timeout)).collect();
+        Self { nodes, last: Arc::default(), node_info: Arc::default() }
     }
 
-    /// Returns the peers of all nodes, at most [`EVERY`] old.
-    pub async fn now(&self) -> Arc<Round> {
+    /// Returns the peers of all nodes, at most [`REFRESH_INTERVAL`] old.
+    pub async fn now(&self) -> Arc<Poll> {
         self.at(Instant::now()).await
     }
 
-    async fn at(&self, now: Instant) -> Arc<Round> {
-        let mesh = self.clone();
+    async fn at(&self, now: Instant) -> Arc<Poll> {
+        let peer_graph = self.clone();
         // Runs in a task so that a reader who disconnects does not cancel the round. Otherwise readers that come and go
         // would each start a new one.
-        task::spawn(async move { mesh.round(now).await }).await.unwrap_or_default()
+        task::spawn(async move { peer_graph.poll(now).await }).await.unwrap_or_default()
     }
 
-    async fn round(&self, now: Instant) -> Arc<Round> {
-        let ask = |before: Option<Arc<Round>>| async move {
-            self.ask(before.as_ref().map(|round| round.rows.as_slice()).unwrap_or_default()).await
+    async fn poll(&self, now: Instant) -> Arc<Poll> {
+        let ask = |before: Option<Arc<Poll>>| async move {
+            self.ask(before.as_ref().map(|poll| poll.rows.as_slice()).unwrap_or_default()).await
         };
         shared(&self.last, now, ask).await
     }
 
-    /// Returns facts about the followed node, at most [`EVERY`] old.
-    pub async fn told(&self) -> Arc<Told> {
-        self.told_at(Instant::now()).await
+    /// Returns facts about the followed node, at most [`REFRESH_INTERVAL`] old.
+    pub async fn node_info(&self) -> Arc<NodeInfo> {
+        self.node_info_at(Instant::now()).await
     }
 
-    async fn told_at(&self, now: Instant) -> Arc<Told> {
-        let mesh = self.clone();
-        task::spawn(async move { shared(&mesh.told, now, |_| mesh.ask_followed()).await }).await.unwrap_or_default()
+    async fn node_info_at(&self, now: Instant) -> Arc<NodeInfo> {
+        let peer_graph = self.clone();
+        task::spawn(async move { shared(&peer_graph.node_info, now, |_| peer_graph.fetch_node_info()).await })
+            .await
+            .unwrap_or_default()
     }
 
-    async fn ask_followed(&self) -> Told {
-        let Some(node) = self.nodes.first().cloned() else { return Told::default() };
-        task::spawn_blocking(move || Told::ask(&node)).await.unwrap_or_default()
+    async fn fetch_node_info(&self) -> NodeInfo {
+        let Some(node) = self.nodes.first().cloned() else { return NodeInfo::default() };
+        task::spawn_blocking(move || NodeInfo::ask(&node)).await.unwrap_or_default()
     }
 
-    async fn ask(&self, known: &[Row]) -> Round {
+    async fn ask(&self, known: &[NodePeers]) -> Poll {
         let asked = self.nodes.iter().cloned().map(|node| task::spawn_blocking(move || node.peers()));
         let answers = join_all(asked).await.into_iter().map(|answer| answer.ok()?.ok());
         let who = |at: usize| known.get(at).and_then(|row| row.own.clone());
-        let row = |(at, answer): (usize, Option<Peers>)| answer.map_or_else(|| Row { own: who(at), peers: None }, Row::of);
-        Round { asked_ms: now_ms(), rows: answers.enumerate().map(row).collect() }
+        let row = |(at, answer): (usize, Option<Peers>)| {
+            answer.map_or_else(|| NodePeers { own: who(at), peers: None }, NodePeers::of)
+        };
+        Poll { polled_ms: now_ms(), rows: answers.enumerate().map(row).collect() }
     }
 }
 
-/// Returns the last result if it is younger than [`EVERY`]; otherwise runs `ask` with the previous result. Callers that
+/// Returns the last result if it is younger than [`REFRESH_INTERVAL`]; otherwise runs `ask` with the previous result. Callers that
 /// arrive during the request wait here and share its result.
 async fn shared<T, F: Future<Output = T>>(last: &Last<T>, now: Instant, ask: impl FnOnce(Option<Arc<T>>) -> F) -> Arc<T> {
     let mut last = last.lock().await;
     if let Some((began, known)) = &*last
-        && now.saturating_duration_since(*began) < EVERY
+        && now.saturating_duration_since(*began) < REFRESH_INTERVAL
     {
         return Arc::clone(known);
     }
@@ -152,7 +156,7 @@ async fn shared<T, F: Future<Output = T>>(last: &Last<T>, now: Instant, ask: imp
     answer
 }
 
-impl Told {
+impl NodeInfo {
     fn ask(node: &Client) -> Self {
         let request = |method| Request { method, params: json!([]) };
         let requests = ["web3_clientVersion", "net_peerCount", "eth_syncing"].map(request);
@@ -172,24 +176,24 @@ impl Told {
     }
 }
 
-impl Row {
+impl NodePeers {
     /// Converts a response, bounded in size.
     fn of(Peers { own, peers }: Peers) -> Self {
-        Self { own: own.map(cleaned), peers: Some(peers.into_iter().take(MOST_PEERS).map(cleaned).collect()) }
+        Self { own: own.map(sanitized), peers: Some(peers.into_iter().take(MAX_PEERS).map(sanitized).collect()) }
     }
 }
 
 /// Returns the committee index of a peer, if the committee lists its network key at that index.
-pub fn seat(committee: &Validators, peer: &Peer) -> Option<u64> {
+pub fn committee_index(committee: &Validators, peer: &Peer) -> Option<u64> {
     let index = peer.validator?;
     let validator = committee.validators.get(usize::try_from(index).ok()?)?;
     (validator.network_key == peer.network_key).then_some(index)
 }
 
 /// Bounds and cleans the texts, which are untrusted.
-fn cleaned(peer: Peer) -> Peer {
-    let version = peer.version.map(|version| clean(&version.chars().take(MOST_TEXT).collect::<String>()));
-    let peer_id = peer.peer_id.chars().filter(char::is_ascii_alphanumeric).take(MOST_TEXT).collect();
+fn sanitized(peer: Peer) -> Peer {
+    let version = peer.version.map(|version| clean(&version.chars().take(MAX_TEXT).collect::<String>()));
+    let peer_id = peer.peer_id.chars().filter(char::is_ascii_alphanumeric).take(MAX_TEXT).collect();
     Peer { peer_id, version: version.filter(|version| !version.is_empty()), ..peer }
 }
 
@@ -235,13 +239,13 @@ mod tests {
     #[tokio::test]
     async fn readers_together_ask_a_node_once_in_a_while() {
         let (url, asked) = node(alone(1), |_| true).await;
-        let mesh = Mesh::new([url]);
+        let peer_graph = PeerGraph::new([url]);
         let begin = Instant::now();
-        let rounds = join_all((0..50).map(|_| mesh.at(begin))).await;
-        assert!(rounds.iter().all(|round| round.rows[0].own == Some(peer(1))), "{rounds:?}");
-        mesh.at(begin + EVERY - Duration::from_millis(1)).await;
+        let rounds = join_all((0..50).map(|_| peer_graph.at(begin))).await;
+        assert!(rounds.iter().all(|poll| poll.rows[0].own == Some(peer(1))), "{rounds:?}");
+        peer_graph.at(begin + REFRESH_INTERVAL - Duration::from_millis(1)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 1);
-        join(mesh.at(begin + EVERY), mesh.at(begin + EVERY)).await;
+        join(peer_graph.at(begin + REFRESH_INTERVAL), peer_graph.at(begin + REFRESH_INTERVAL)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 
@@ -249,12 +253,12 @@ mod tests {
     async fn the_node_that_is_followed_is_asked_of_itself_once_for_all_readers() {
         let (url, asked) = node(alone(1), |_| true).await;
         let (other, never) = node(alone(2), |_| true).await;
-        let mesh = Mesh::new([url, other]);
+        let peer_graph = PeerGraph::new([url, other]);
         let begin = Instant::now();
-        join_all((0..50).map(|_| mesh.told_at(begin))).await;
-        mesh.told_at(begin + EVERY - Duration::from_millis(1)).await;
+        join_all((0..50).map(|_| peer_graph.node_info_at(begin))).await;
+        peer_graph.node_info_at(begin + REFRESH_INTERVAL - Duration::from_millis(1)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 2, "three questions together, and one for its statistics");
-        mesh.told_at(begin + EVERY).await;
+        peer_graph.node_info_at(begin + REFRESH_INTERVAL).await;
         assert_eq!(asked.load(Ordering::Relaxed), 4);
         assert_eq!(never.load(Ordering::Relaxed), 0);
     }
@@ -262,14 +266,14 @@ mod tests {
     #[tokio::test]
     async fn readers_who_go_away_ask_no_more_often() {
         let (url, asked) = node(alone(1), |_| true).await;
-        let mesh = Mesh::new([url]);
+        let peer_graph = PeerGraph::new([url]);
         let begin = Instant::now();
         for _ in 0..50 {
             // Starts a request and drops it before the response.
-            assert!(mesh.at(begin).now_or_never().is_none());
+            assert!(peer_graph.at(begin).now_or_never().is_none());
             task::yield_now().await;
         }
-        mesh.at(begin).await;
+        peer_graph.at(begin).await;
         assert_eq!(asked.load(Ordering::Relaxed), 1);
     }
 
@@ -280,15 +284,15 @@ mod tests {
         let (ill, _) = node(alone(2), |question| question == 0).await;
         let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mute = (format!("http://{}", mute.local_addr().unwrap()), mute);
-        let mesh = Mesh::with_patience([&well, &ill, &mute.0], Duration::from_millis(200));
+        let peer_graph = PeerGraph::with_timeout_of([&well, &ill, &mute.0], Duration::from_millis(200));
         let begin = Instant::now();
         let rows = |first: Option<u8>, second: Option<u8>| {
-            let row = |known: u8, answers: Option<u8>| Row { own: Some(peer(known)), peers: answers.map(|_| vec![]) };
-            vec![row(1, first), row(2, second), Row::default()]
+            let row = |known: u8, answers: Option<u8>| NodePeers { own: Some(peer(known)), peers: answers.map(|_| vec![]) };
+            vec![row(1, first), row(2, second), NodePeers::default()]
         };
-        assert_eq!(mesh.at(begin).await.rows, rows(Some(1), Some(2)));
-        assert_eq!(mesh.at(begin + EVERY).await.rows, rows(Some(1), None));
-        assert_eq!(mesh.at(begin + EVERY * 2).await.rows, rows(Some(1), None), "it is still known");
+        assert_eq!(peer_graph.at(begin).await.rows, rows(Some(1), Some(2)));
+        assert_eq!(peer_graph.at(begin + REFRESH_INTERVAL).await.rows, rows(Some(1), None));
+        assert_eq!(peer_graph.at(begin + REFRESH_INTERVAL * 2).await.rows, rows(Some(1), None), "it is still known");
     }
 
     #[test]
@@ -299,7 +303,7 @@ mod tests {
             ..peer(7)
         };
         let mute = Peer { version: Some("\u{200b}\n".into()), ..peer(7) };
-        let row = Row::of(Peers { own: Some(hostile), peers: vec![mute; 2_000] });
+        let row = NodePeers::of(Peers { own: Some(hostile), peers: vec![mute; 2_000] });
         let own = row.own.unwrap();
         assert_eq!(own.peer_id, format!("b{}", "1".repeat(63)));
         assert_eq!(own.version, Some(format!("a{}", "b".repeat(61))));

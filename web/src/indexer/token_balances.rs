@@ -2,7 +2,7 @@
 
 use super::{
     digest::{DAY_MS, Digest},
-    events::{Moved, Standard},
+    events::{Standard, TokenEvent},
     ledger::{Ledger, Sums, touched},
     write::id_bytes,
 };
@@ -12,7 +12,7 @@ use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Balances and totals of tokens after a group of blocks.
-pub struct Books {
+pub struct TokenBalances {
     /// Balances and totals.
     pub ledger: Ledger,
     /// Number of transfers by token and day, and the supply after the last one.
@@ -20,27 +20,27 @@ pub struct Books {
 }
 
 /// Loads balances and totals from before these blocks and applies the blocks to them.
-pub async fn book(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Books, DatabaseError> {
+pub async fn apply(connection: &mut AnyConnection, digests: &[Digest]) -> Result<TokenBalances, DatabaseError> {
     let mut ledger = before(connection, digests).await?;
     let mut days = BTreeMap::new();
     for digest in digests {
-        for (_, moved) in &digest.moved {
+        for (_, moved) in &digest.token_events {
             ledger.apply(moved);
-            let Moved::Transfer { token, .. } = moved else { continue };
+            let TokenEvent::Transfer { token, .. } = moved else { continue };
             let day: &mut (u64, U256) = days.entry((*token, digest.time_ms / DAY_MS)).or_default();
             *day = (day.0 + 1, ledger.sums().get(token).map_or(U256::ZERO, |sums| sums.supply));
         }
     }
-    Ok(Books { ledger, days })
+    Ok(TokenBalances { ledger, days })
 }
 
 /// Loads the balances and totals that these blocks touch.
 async fn before(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Ledger, DatabaseError> {
-    let moved = || digests.iter().flat_map(|digest| digest.moved.iter().map(|(_, moved)| moved));
+    let moved = || digests.iter().flat_map(|digest| digest.token_events.iter().map(|(_, moved)| moved));
     // Includes tokens without a touched balance: a transfer from zero to zero touches none, but counts.
     let names = moved().filter_map(|moved| match moved {
-        Moved::Transfer { token, .. } => Some(*token),
-        Moved::Approval { .. } => None,
+        TokenEvent::Transfer { token, .. } => Some(*token),
+        TokenEvent::Approval { .. } => None,
     });
     let mut tokens = Keys::new("tokens", &["address"]);
     names.collect::<BTreeSet<_>>().into_iter().for_each(|token| tokens.push([token.into()]));
@@ -71,7 +71,7 @@ async fn before(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Le
     Ok(ledger)
 }
 
-impl Books {
+impl TokenBalances {
     /// Writes the changed balances. Deletes zero balances.
     pub async fn write_balances(&self, connection: &mut AnyConnection) -> Result<(), DatabaseError> {
         let columns = &["token", "holder", "token_id", "amount"];

@@ -7,27 +7,27 @@ use corniche_api::Dag;
 pub const HIGHEST: u64 = 1 << 62;
 
 /// Most validators, each of which may be a lane. No committee is larger.
-const MOST_VALIDATORS: u64 = 1_024;
+const MAX_VALIDATORS: u64 = 1_024;
 
 /// Most parents of a proposal, and most characters of a reason.
-const MOST_PARENTS: usize = 1_024;
-const MOST_WHY: usize = 256;
+const MAX_PARENTS: usize = 1_024;
+const MAX_REASON_CHARS: usize = 256;
 
 /// Reduces a response to entries with requested numbers and validators of this committee.
-pub fn believable(mut dag: Dag, (from, to): (u64, u64), validators: u64) -> Dag {
-    let validators = validators.min(MOST_VALIDATORS);
+pub fn validated(mut dag: Dag, (from, to): (u64, u64), validators: u64) -> Dag {
+    let validators = validators.min(MAX_VALIDATORS);
     dag.newest_round = dag.newest_round.min(HIGHEST);
     (dag.from_round, dag.to_round) = (from, to.min(dag.newest_round));
     let asked = dag.from_round..=dag.to_round;
     dag.vertices.retain(|vertex| asked.contains(&vertex.round) && vertex.author < validators);
     for vertex in &mut dag.vertices {
-        vertex.parents.truncate(MOST_PARENTS);
+        vertex.parents.truncate(MAX_PARENTS);
         distinct(&mut vertex.holders, validators);
     }
     dag.slots.retain(|slot| asked.contains(&slot.round) && slot.validator < validators && slot.rank < validators);
     for slot in &mut dag.slots {
         slot.commit = slot.commit.filter(|commit| *commit <= HIGHEST);
-        slot.why = slot.why.take().map(|why| why.chars().take(MOST_WHY).collect());
+        slot.why = slot.why.take().map(|why| why.chars().take(MAX_REASON_CHARS).collect());
         distinct(&mut slot.voters, validators);
         distinct(&mut slot.confirmers, validators);
     }
@@ -56,7 +56,7 @@ mod tests {
         let slot = LeaderSlot { voters: signers(), confirmers: signers(), ..slot(5, SlotStatus::Undecided) };
         let (vertices, slots) = (vec![vertex], vec![slot]);
         let told = Dag { from_round: 5, to_round: 5, newest_round: 5, vertices, slots, order: vec![], dropped: 0 };
-        let taken = believable(told, (5, 5), 4);
+        let taken = validated(told, (5, 5), 4);
         assert_eq!(taken.vertices[0].holders, [1, 3]);
         assert_eq!((&taken.slots[0].voters, &taken.slots[0].confirmers), (&vec![1, 3], &vec![1, 3]));
     }

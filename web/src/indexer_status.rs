@@ -35,7 +35,7 @@ pub enum Halt {
 
 /// State of the explorer; see the module.
 #[derive(Debug, Default)]
-pub struct Standing(RwLock<Snapshot>);
+pub struct IndexerStatus(RwLock<Snapshot>);
 
 /// A copy of the state at one moment.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,7 @@ pub struct Snapshot {
     /// The node's newest blocks.
     pub heads: Option<Heads>,
     /// Reason why the node serves no DAG data, if it rejected the request.
-    pub no_dag: Option<String>,
+    pub dag_unavailable: Option<String>,
     /// Number of entries that the node's consensus trace dropped since the node started.
     pub dag_dropped: u64,
     /// The newest indexed block, and its time in Unix milliseconds.
@@ -64,19 +64,19 @@ pub struct Snapshot {
     /// the node serves them.
     pub traced: Option<u64>,
     /// Error of the last indexer turn, if it failed.
-    pub waits: Option<String>,
+    pub last_error: Option<String>,
     /// Reason why the indexer stopped permanently.
     pub halt: Option<Halt>,
 }
 
-impl Standing {
+impl IndexerStatus {
     /// Creates the state; only the configured currency is known.
     pub fn new(currency: String) -> Self {
         Self(RwLock::new(Snapshot { currency, ..Snapshot::default() }))
     }
 
     /// Returns a copy of the current state.
-    pub fn now(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -85,7 +85,7 @@ impl Standing {
     }
 
     /// Sets the identity of the chain.
-    pub fn introduced(&self, chain_id: u64, genesis: B256, development: bool, committee: Validators) {
+    pub fn set_chain(&self, chain_id: u64, genesis: B256, development: bool, committee: Validators) {
         self.change(|now| {
             (now.chain_id, now.genesis, now.development) = (Some(chain_id), Some(genesis), development);
             now.committee = Some(committee);
@@ -93,47 +93,47 @@ impl Standing {
     }
 
     /// Sets the node's newest blocks.
-    pub fn heads(&self, heads: &Heads) {
+    pub fn set_heads(&self, heads: &Heads) {
         self.change(|now| now.heads = Some(heads.clone()));
     }
 
     /// Sets the number of dropped DAG entries and clears the reason for missing DAG data.
-    pub fn dag(&self, dropped: u64) {
-        self.change(|now| (now.no_dag, now.dag_dropped) = (None, dropped));
+    pub fn set_dag_dropped(&self, dropped: u64) {
+        self.change(|now| (now.dag_unavailable, now.dag_dropped) = (None, dropped));
     }
 
     /// Sets the reason why the node serves no DAG data.
-    pub fn no_dag(&self, why: String) {
-        self.change(|now| now.no_dag = Some(why));
+    pub fn set_dag_unavailable(&self, why: String) {
+        self.change(|now| now.dag_unavailable = Some(why));
     }
 
     /// Sets the newest indexed block.
-    pub fn indexed(&self, number: u64, time_ms: u64) {
+    pub fn set_indexed(&self, number: u64, time_ms: u64) {
         self.change(|now| now.indexed = Some((number, time_ms)));
     }
 
     /// Sets the newest block that an indexed certificate covers; `None` after the chain was reverted.
-    pub fn certified(&self, number: Option<u64>) {
+    pub fn set_certified(&self, number: Option<u64>) {
         self.change(|now| now.certified = number);
     }
 
     /// Sets the newest block whose traces are indexed.
-    pub fn traced(&self, number: Option<u64>) {
+    pub fn set_traced(&self, number: Option<u64>) {
         self.change(|now| now.traced = number);
     }
 
     /// Clears the error after a successful turn.
-    pub fn works(&self) {
-        self.change(|now| now.waits = None);
+    pub fn clear_error(&self) {
+        self.change(|now| now.last_error = None);
     }
 
     /// Sets the error of a failed turn. The indexer retries.
-    pub fn waits(&self, why: String) {
-        self.change(|now| now.waits = Some(why));
+    pub fn set_error(&self, why: String) {
+        self.change(|now| now.last_error = Some(why));
     }
 
     /// Sets the reason why the indexer stopped permanently.
-    pub fn halt(&self, halt: Halt) {
+    pub fn set_halt(&self, halt: Halt) {
         self.change(|now| now.halt = Some(halt));
     }
 }

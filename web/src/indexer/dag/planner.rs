@@ -4,19 +4,19 @@
 //! unrelated sequences: slots, and the cars of each lane. The owner of a lane may be slower than others, or stop. Each
 //! sequence is a strand with its own end. A response covers one range of numbers, so nearby numbers share a request.
 
-use super::{Strand, believed::HIGHEST};
+use super::{Sequence, validation::HIGHEST};
 use corniche_api::{Dag, SlotStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most numbers in one request. A node with many validators allows fewer.
-pub const AT_ONCE: u64 = 64;
+pub const MAX_RANGE: u64 = 64;
 
 /// Most requests of one poll while catching up.
-const PASS_AT_ONCE: usize = 16;
+const CATCH_UP_REQUESTS: usize = 16;
 
 /// Most extra ranges of one poll for strands that may have unknown entries. A lane may be so far behind all others that
 /// no other range includes its numbers.
-const BEHIND_AT_ONCE: usize = 4;
+const SCAN_REQUESTS: usize = 4;
 
 /// Distances behind the end within which entries still change: vertices of slow validators arrive late.
 const LATE_ROUNDS: u64 = 31;
@@ -26,66 +26,66 @@ const LATE_CARS: u64 = 7;
 const AHEAD: u64 = 32;
 
 /// Distance behind the end beyond which undecided entries are no longer requested, because the node has dropped them.
-const GIVEN_UP: u64 = 512;
+const MAX_UNDECIDED_AGE: u64 = 512;
 
 /// One poll in this many requests older undecided entries.
-const OPEN_EVERY: u64 = 8;
+const UNDECIDED_POLL_PERIOD: u64 = 8;
 
 /// State of the requests; see the module.
 #[derive(Debug)]
-pub struct Asking {
+pub struct RangePlanner {
     lanes: bool,
     keep: u64,
     newest: u64,
-    ends: BTreeMap<Strand, u64>,
+    ends: BTreeMap<Sequence, u64>,
     /// Rounds or slots whose verdicts, or the commits of these, are not known yet.
-    open: BTreeSet<u64>,
+    undecided: BTreeSet<u64>,
     /// `true` if this node reports the commit of a slot.
-    tells_commits: bool,
+    reports_commits: bool,
     /// Next number of a walk over all numbers, which finds entries that the ends miss. The first walk runs at full
     /// speed. Without lanes it is the only one.
     walk: u64,
     catching_up: bool,
     width: u64,
-    looks: u64,
+    polls: u64,
 }
 
-impl Asking {
+impl RangePlanner {
     /// Starts from the node's newest number and the stored ends. At most `keep` numbers are requested.
-    pub fn new(lanes: bool, keep: u64, newest: u64, ends: BTreeMap<Strand, u64>) -> Self {
+    pub fn new(lanes: bool, keep: u64, newest: u64, ends: BTreeMap<Sequence, u64>) -> Self {
         let newest = newest.min(HIGHEST);
         // A stored end above the node's newest number gives no hint where the strand is now.
-        let known = ends.values().map(|end| if *end > newest { 0 } else { end.saturating_sub(GIVEN_UP) });
+        let known = ends.values().map(|end| if *end > newest { 0 } else { end.saturating_sub(MAX_UNDECIDED_AGE) });
         let first = known.min().unwrap_or(0);
         let walk = first.max((newest + 1).saturating_sub(keep)).min(newest);
-        let ends = if lanes { ends } else { BTreeMap::from([(Strand::Rounds, newest)]) };
+        let ends = if lanes { ends } else { BTreeMap::from([(Sequence::Rounds, newest)]) };
         Self {
             lanes,
             keep,
             newest,
             ends,
-            open: BTreeSet::new(),
-            tells_commits: false,
+            undecided: BTreeSet::new(),
+            reports_commits: false,
             walk,
             catching_up: true,
-            width: AT_ONCE,
-            looks: 0,
+            width: MAX_RANGE,
+            polls: 0,
         }
     }
 
     /// Returns the highest number of a strand.
-    pub fn end(&self, strand: Strand) -> Option<u64> {
-        self.ends.get(&strand).copied()
+    pub fn end(&self, sequence: Sequence) -> Option<u64> {
+        self.ends.get(&sequence).copied()
     }
 
     /// Returns the lowest number of a strand that is kept.
-    pub fn first_kept(&self, strand: Strand) -> u64 {
-        self.end(strand).map_or(0, |end| (end + 1).saturating_sub(self.keep))
+    pub fn first_kept(&self, sequence: Sequence) -> u64 {
+        self.end(sequence).map_or(0, |end| (end + 1).saturating_sub(self.keep))
     }
 
     /// Returns the highest number of a strand that is kept. Entries above it are from a node with another numbering.
-    pub fn last_kept(&self, strand: Strand) -> u64 {
-        self.end(strand).map_or(u64::MAX, |end| end.saturating_add(self.keep))
+    pub fn last_kept(&self, sequence: Sequence) -> u64 {
+        self.end(sequence).map_or(u64::MAX, |end| end.saturating_add(self.keep))
     }
 
     /// Returns `true` if there is more to request at once.
@@ -94,25 +94,25 @@ impl Asking {
     }
 
     /// Halves the width of requests after the node rejected one. Returns `false` if it is 1 already.
-    pub fn narrower(&mut self) -> bool {
+    pub fn halve_width(&mut self) -> bool {
         let may = self.width > 1;
         self.width = (self.width / 2).max(1);
         may
     }
 
     /// Schedules the numbers from here on again, because no response came.
-    pub fn again(&mut self, from: u64) {
+    pub fn reschedule(&mut self, from: u64) {
         if self.catching_up || !self.lanes {
             (self.walk, self.catching_up) = (self.walk.min(from), true);
         }
     }
 
     /// Returns the ranges to request in this poll, in ascending order: first and last number.
-    pub fn look(&mut self) -> Vec<(u64, u64)> {
-        self.looks += 1;
+    pub fn next_ranges(&mut self) -> Vec<(u64, u64)> {
+        self.polls += 1;
         let mut wanted = Vec::new();
         if self.catching_up {
-            for _ in 0..PASS_AT_ONCE {
+            for _ in 0..CATCH_UP_REQUESTS {
                 if self.walk > self.newest {
                     self.catching_up = false;
                     break;
@@ -122,10 +122,10 @@ impl Asking {
             }
         } else {
             wanted.extend(self.ends.values().map(|end| (end.saturating_sub(self.late()), end + AHEAD)));
-            if self.looks.is_multiple_of(OPEN_EVERY) {
-                wanted.extend(self.open.iter().map(|number| (*number, *number)));
+            if self.polls.is_multiple_of(UNDECIDED_POLL_PERIOD) {
+                wanted.extend(self.undecided.iter().map(|number| (*number, *number)));
             }
-            let unknown = if self.lanes { BEHIND_AT_ONCE } else { 0 };
+            let unknown = if self.lanes { SCAN_REQUESTS } else { 0 };
             for _ in 0..unknown {
                 self.walk = if self.walk > self.newest { 0 } else { self.walk };
                 wanted.push((self.walk, self.walk));
@@ -142,47 +142,47 @@ impl Asking {
     /// Returns ranges of the allowed width that cover all wanted numbers, up to the node's newest.
     fn cover(&self, mut wanted: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
         wanted.sort_unstable();
-        let mut stretches: Vec<(u64, u64)> = Vec::new();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
         for (first, last) in wanted {
             let mut next = first;
-            if let Some((_, covered)) = stretches.last().filter(|(_, covered)| *covered >= first) {
+            if let Some((_, covered)) = ranges.last().filter(|(_, covered)| *covered >= first) {
                 next = covered + 1;
             }
             while next <= last.min(self.newest) {
-                stretches.push((next, next + self.width - 1));
+                ranges.push((next, next + self.width - 1));
                 next += self.width;
             }
         }
-        stretches
+        ranges
     }
 
     /// Processes a validated response.
-    pub fn told(&mut self, dag: &Dag) {
+    pub fn record(&mut self, dag: &Dag) {
         let before = self.newest;
         self.newest = dag.newest_round;
         let newest = self.newest;
-        let mut raise = |strand, number: u64| {
-            let end = self.ends.entry(strand).or_insert(number);
+        let mut raise = |sequence, number: u64| {
+            let end = self.ends.entry(sequence).or_insert(number);
             // An end above the node's newest number is invalid.
             *end = if *end > newest { number } else { number.max(*end) };
         };
         if self.lanes {
-            dag.vertices.iter().for_each(|car| raise(Strand::Lane(car.author), car.round));
-            dag.slots.iter().for_each(|slot| raise(Strand::Rounds, slot.round));
+            dag.vertices.iter().for_each(|car| raise(Sequence::Lane(car.author), car.round));
+            dag.slots.iter().for_each(|slot| raise(Sequence::Rounds, slot.round));
         } else {
-            self.ends = BTreeMap::from([(Strand::Rounds, self.newest)]);
+            self.ends = BTreeMap::from([(Sequence::Rounds, self.newest)]);
         }
-        let end = self.end(Strand::Rounds).unwrap_or(0);
+        let end = self.end(Sequence::Rounds).unwrap_or(0);
         // Bounded by the request's size, regardless of the response.
-        self.open.extend((dag.from_round..=dag.to_round.min(end)).take(AT_ONCE as usize));
-        self.tells_commits |= dag.slots.iter().any(|slot| slot.commit.is_some());
-        for (round, known) in verdicts(dag, self.tells_commits) {
+        self.undecided.extend((dag.from_round..=dag.to_round.min(end)).take(MAX_RANGE as usize));
+        self.reports_commits |= dag.slots.iter().any(|slot| slot.commit.is_some());
+        for (round, known) in verdicts(dag, self.reports_commits) {
             if known {
-                self.open.remove(&round);
+                self.undecided.remove(&round);
             }
         }
-        self.open = self.open.split_off(&end.saturating_sub(GIVEN_UP));
-        self.open.retain(|number| *number <= end);
+        self.undecided = self.undecided.split_off(&end.saturating_sub(MAX_UNDECIDED_AGE));
+        self.undecided.retain(|number| *number <= end);
         // The end moved further than one poll covers: the walk fetches the gap.
         if !self.lanes && !self.catching_up && self.newest > before + AHEAD {
             (self.walk, self.catching_up) = (before, true);

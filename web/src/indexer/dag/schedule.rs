@@ -2,25 +2,25 @@
 //!
 //! A node that notifies is polled after a notification, any other node at intervals.
 
-use super::super::subscription::DagNews;
+use super::super::subscription::DagNotice;
 use std::time::{Duration, Instant};
 
 /// Pause between polls without a subscription.
-const UNTOLD: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Pause between polls with notifications. A working network always has more, and each response has some hundred
 /// vertices.
-const TOLD: Duration = Duration::from_millis(200);
+const NOTIFIED_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Pause between polls while there are no notifications. The connection may have failed unnoticed.
-const QUIET: Duration = Duration::from_secs(5);
+const QUIET_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Pause after a rejection: a full node has no DAG.
-const REFUSED: Duration = Duration::from_secs(60);
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Time of the next poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextPoll {
     /// There is more to request, with or without a notification.
     AtOnce,
     /// After a pause that depends on notifications.
@@ -29,24 +29,24 @@ pub enum Next {
     NotBefore(Instant),
 }
 
-impl Next {
+impl NextPoll {
     /// Returns the time after a complete poll. At least as much time passes between polls as the last one took, because
     /// responses are large for a large committee.
-    pub fn looked(began: Instant, ended: Instant) -> Self {
+    pub fn after_poll(began: Instant, ended: Instant) -> Self {
         Self::After(ended + ended.saturating_duration_since(began))
     }
 
     /// Returns the time after a rejection.
-    pub fn refused(now: Instant) -> Self {
-        Self::NotBefore(now + REFUSED)
+    pub fn after_refusal(now: Instant) -> Self {
+        Self::NotBefore(now + REFUSED_PAUSE)
     }
 
     /// Returns `true` if a poll is due.
-    pub fn is_due(self, now: Instant, news: DagNews) -> bool {
-        let pause = match news {
-            DagNews::NotTold => UNTOLD,
-            DagNews::Quiet => QUIET,
-            DagNews::Grew => TOLD,
+    pub fn is_due(self, now: Instant, notifications: DagNotice) -> bool {
+        let pause = match notifications {
+            DagNotice::NotSubscribed => POLL_INTERVAL,
+            DagNotice::Quiet => QUIET_INTERVAL,
+            DagNotice::Grew => NOTIFIED_INTERVAL,
         };
         match self {
             Self::AtOnce => true,
@@ -60,14 +60,17 @@ impl Next {
 mod tests {
     use super::*;
 
-    const ALL_NEWS: [DagNews; 3] = [DagNews::NotTold, DagNews::Quiet, DagNews::Grew];
+    const ALL_NOTICES: [DagNotice; 3] = [DagNotice::NotSubscribed, DagNotice::Quiet, DagNotice::Grew];
 
     #[test]
     fn a_look_comes_when_the_node_tells_or_when_it_is_time_to_ask() {
         let look = Instant::now();
-        let is_due = |ms, news| Next::After(look).is_due(look + Duration::from_millis(ms), news);
-        for (news, pause_ms) in [(DagNews::NotTold, 500), (DagNews::Grew, 200), (DagNews::Quiet, 5_000)] {
-            assert!(!is_due(0, news) && !is_due(pause_ms - 1, news) && is_due(pause_ms, news), "{news:?}");
+        let is_due = |ms, notifications| NextPoll::After(look).is_due(look + Duration::from_millis(ms), notifications);
+        for (notifications, pause_ms) in [(DagNotice::NotSubscribed, 500), (DagNotice::Grew, 200), (DagNotice::Quiet, 5_000)] {
+            assert!(
+                !is_due(0, notifications) && !is_due(pause_ms - 1, notifications) && is_due(pause_ms, notifications),
+                "{notifications:?}"
+            );
         }
     }
 
@@ -75,19 +78,19 @@ mod tests {
     fn a_look_that_takes_long_is_followed_by_a_pause_as_long() {
         let began = Instant::now();
         let ended = began + Duration::from_secs(3);
-        let next = Next::looked(began, ended);
-        assert!(!next.is_due(ended + Duration::from_secs(3), DagNews::Grew));
-        assert!(next.is_due(ended + Duration::from_secs(4), DagNews::Grew));
+        let next = NextPoll::after_poll(began, ended);
+        assert!(!next.is_due(ended + Duration::from_secs(3), DagNotice::Grew));
+        assert!(next.is_due(ended + Duration::from_secs(4), DagNotice::Grew));
     }
 
     #[test]
     fn neither_catching_up_nor_a_refusal_heeds_what_the_node_tells() {
         let now = Instant::now();
-        let refused = Next::refused(now);
-        for news in ALL_NEWS {
-            assert!(Next::AtOnce.is_due(now, news));
-            assert!(!refused.is_due(now + Duration::from_secs(59), news));
-            assert!(refused.is_due(now + Duration::from_secs(60), news));
+        let refused = NextPoll::after_refusal(now);
+        for notifications in ALL_NOTICES {
+            assert!(NextPoll::AtOnce.is_due(now, notifications));
+            assert!(!refused.is_due(now + Duration::from_secs(59), notifications));
+            assert!(refused.is_due(now + Duration::from_secs(60), notifications));
         }
     }
 }

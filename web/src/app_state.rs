@@ -3,51 +3,51 @@
 use crate::{
     database::Database,
     indexer::{dag::AUTOBAHN, digest::DAY_MS, uploads::Uploads},
+    indexer_status::{IndexerStatus, Snapshot},
     limits::Limits,
     live::Live,
-    mesh::Mesh,
     node::Node,
-    state::{Snapshot, Standing},
+    peer_graph::PeerGraph,
 };
 use std::sync::Arc;
 
 /// State shared by all requests.
 #[derive(Debug)]
-pub struct Site {
+pub struct AppState {
     /// Database, filled by the indexer.
     pub database: Database,
     /// Node, queried for values that the database does not store: balances, calls and pending transactions.
     pub node: Node,
     /// Peer graph of the network.
-    pub mesh: Mesh,
+    pub peer_graph: PeerGraph,
     /// Status of the indexer.
-    pub standing: Arc<Standing>,
+    pub indexer_status: Arc<IndexerStatus>,
     /// Events for open pages.
     pub live: Live,
     /// Rate limits of clients.
-    pub limits: Limits,
+    pub limits: RateLimiter,
     /// Uploaded interfaces on their way to the indexer.
     pub uploads: Uploads,
 }
 
-impl Site {
+impl AppState {
     /// Returns the current status of the indexer.
-    pub fn now(&self) -> Snapshot {
-        self.standing.now()
+    pub fn status(&self) -> Snapshot {
+        self.indexer_status.snapshot()
     }
 
     /// Returns `true` if the engine orders lanes and slots (Autobahn) instead of rounds.
     pub fn has_lanes(&self) -> bool {
-        self.now().committee.is_some_and(|committee| committee.engine == AUTOBAHN)
+        self.status().committee.is_some_and(|committee| committee.engine == AUTOBAHN)
     }
 
     /// Returns the newest block that a certificate in the database covers.
     pub fn certified(&self) -> Option<u64> {
-        self.now().certified
+        self.status().certified
     }
 
     /// Returns the day of the newest block. Days follow the chain's time, which is UTC.
     pub fn today(&self) -> u64 {
-        self.now().indexed.map_or(0, |(_, time_ms)| time_ms / DAY_MS)
+        self.status().indexed.map_or(0, |(_, time_ms)| time_ms / DAY_MS)
     }
 }
