@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_renames_a_method_by_another_with_its_selector() {
+    async fn ambiguous_selector_has_no_name() {
         let filled = testing::test_app().await;
         let (transfer, own, shared) = ([0xa9_u8, 0x05, 0x9c, 0xbb], [1_u8, 2, 3, 4], [5_u8, 6, 7, 8]);
         let mut rows = Rows::new("selectors", &["selector", "signature", "name_key"]);
@@ -419,7 +419,7 @@ mod tests {
 
     /// Selectors as printed in the standards.
     #[test]
-    fn standard_methods_have_the_selectors_of_the_standards() {
+    fn standard_methods_have_standard_selectors() {
         let selectors = [
             "a9059cbb", "095ea7b3", "23b872dd", "42842e0e", "b88d4fde", "f242432a", "2eb2c2d6", "a22cb465", "40c10f19",
             "42966c68", "d505accf",
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_in_words() {
+    fn call_is_decoded() {
         let known = known(
             r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]"#,
         );
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_nest_without_end_are_not_decoded() {
+    fn deeply_nested_types_are_not_decoded() {
         let deep = format!("uint256{}", "[]".repeat(200));
         let known = known(&format!(
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{deep}"}}],"outputs":[],"stateMutability":"view"}}]"#
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_need_room_before_they_are_read_are_not_decoded() {
+    fn large_array_types_are_not_decoded() {
         for kind in
             ["uint256[4294967296][]", "()[4294967295]", "uint8[64][64][]", "uint256[99999999999999999999]", "(bool,bool)[200]"]
         {
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_read_by_its_type() {
+    fn input_is_parsed_by_type() {
         let parse = |kind: &str, typed: &str| super::parse(&Param { ty: kind.into(), ..Param::default() }, typed);
         assert_eq!(parse("string", " \"a, b "), Ok(DynSolValue::String(" \"a, b ".into())));
         assert_eq!(parse("uint256[]", "[1, 2]").unwrap().as_array().unwrap().len(), 2);
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn solidity_has_two_errors_of_its_own() {
+    fn solidity_errors_are_decoded() {
         let mut error = hex::decode("08c379a0").unwrap();
         error.extend(DynSolValue::String("no\u{202e}!".into()).abi_encode());
         assert_eq!(refusal(&error).unwrap().brief(), "Error(no!)");
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut() {
+    fn long_values_are_truncated() {
         let mut room = MAX_VALUES;
         let many = DynSolValue::Array(vec![DynSolValue::Bool(true); 100_000]);
         let Value::Text(line) = show(&many, &mut room) else { panic!("no text") };

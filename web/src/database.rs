@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_block_and_a_position() {
+    fn place_encodes_block_and_position() {
         let place = Place::new(1_000_000, 77);
         assert_eq!((place.block(), place.position()), (1_000_000, 77));
         assert!(Place::new(5, 1) > Place::new(5, 0));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn postgres_is_told_the_same_tables_in_its_words() {
+    fn postgres_schema_has_same_tables() {
         let schema = Dialect::Postgres.schema();
         for word in ["INTEGER", "BLOB", "ROWID"] {
             let code: Vec<_> = statements(&schema).into_iter().filter(|statement| statement.contains(word)).collect();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn only_other_tables_are_another_version() {
+    fn comments_do_not_change_schema_version() {
         let plain = version("CREATE TABLE a (b INTEGER);");
         let spoken = "-- What it is for; and why.\nCREATE TABLE a (\n    -- Of something.\n    b INTEGER -- or nothing\n);\n\n";
         assert_eq!(version(spoken), plain);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_is_said_without_its_password() {
+    fn invalid_url_error_omits_password() {
         let error = Dialect::of("mysql://me:secret@host/name").unwrap_err();
         assert_eq!(error.to_string(), "host/name: expected a database URL sqlite:PATH or postgres://USER@HOST/NAME");
     }

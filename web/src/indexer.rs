@@ -467,7 +467,7 @@ mod tests {
     use crate::pages::testing;
 
     #[tokio::test]
-    async fn what_was_written_before_counts_from_the_start() {
+    async fn stored_certificates_count_from_the_start() {
         let filled = testing::test_app().await;
         filled.write_block(41, 1_700_000_000_000).await;
         let (indexer_status, live) = (Arc::new(IndexerStatus::default()), Live::default());

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_indexer_asks_though_pages_wait_for_all_their_answers() {
+    async fn indexer_has_its_own_request_limit() {
         let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let directory = tempfile::tempdir().unwrap();
         let config = Config {

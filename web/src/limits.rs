@@ -169,7 +169,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_bucket_empties_and_fills() {
+    fn bucket_empties_and_refills() {
         let limits = RateLimiter::new(Rate { burst: 2.0, per_second: 1.0 });
         let (now, me) = (Instant::now(), IpAddr::from([10, 0, 0, 1]));
         assert_eq!([limits.take(me, now), limits.take(me, now), limits.take(me, now)], [true, true, false]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_who_asks_no_more_and_is_not_searched_for_them_from_end_to_end() {
+    fn full_table_evicts_idle_addresses() {
         let limits = RateLimiter::new(Rate { burst: 1.0, per_second: 0.001 });
         let address = |at: usize| IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + at as u32));
         let (begin, later) = (Instant::now(), Instant::now() + Duration::from_secs(2_000));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_household_share_a_bucket() {
+    fn ipv6_prefix_shares_a_bucket() {
         let limits = RateLimiter::new(Rate { burst: 1.0, per_second: 0.0 });
         let now = Instant::now();
         let [first, second, other] = ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"].map(|text| text.parse().unwrap());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_few_places_and_all_together_not_without_end() {
+    fn permits_are_limited_per_address_and_in_total() {
         let limit = ConcurrencyLimit::new(20, 8);
         let acquire = |last| limit.acquire(Some(IpAddr::from([10, 0, 0, last])));
         let mut in_use: Vec<Permit> = (0..8).map(|_| acquire(0).unwrap()).collect();

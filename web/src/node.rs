@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_in_the_order_in_which_they_began() {
+    fn frames_are_in_call_order() {
         let tree = frame(0, vec![frame(1, vec![frame(2, vec![]), frame(3, vec![])]), frame(4, vec![])]);
         let frames = tree.clone().in_order(10);
         let found: Vec<_> = frames.into_iter().map(|(depth, frame)| (depth, frame.gas_used.to::<u64>())).collect();

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readers_together_ask_a_node_once_in_a_while() {
+    async fn concurrent_readers_share_a_request() {
         let (url, asked) = node(alone(1), |_| true).await;
         let peer_graph = PeerGraph::new([url]);
         let begin = Instant::now();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_node_that_is_followed_is_asked_of_itself_once_for_all_readers() {
+    async fn node_info_is_requested_once_for_all_readers() {
         let (url, asked) = node(alone(1), |_| true).await;
         let (other, never) = node(alone(2), |_| true).await;
         let peer_graph = PeerGraph::new([url, other]);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readers_who_go_away_ask_no_more_often() {
+    async fn cancelled_readers_cause_no_requests() {
         let (url, asked) = node(alone(1), |_| true).await;
         let peer_graph = PeerGraph::new([url]);
         let begin = Instant::now();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_node_is_told_of_by_what_it_was() {
+    async fn silent_node_keeps_its_identity() {
         // The second node answers once. The third one accepts a connection and never responds.
         let (well, _) = node(alone(1), |_| true).await;
         let (ill, _) = node(alone(2), |question| question == 0).await;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_say_is_cut_to_size() {
+    fn peer_texts_are_truncated() {
         let hostile = Peer {
             peer_id: format!("<b>é{}", "1".repeat(500)),
             version: Some(format!("\u{202e}\u{0}a{}", "b".repeat(1 << 20))),

@@ -393,7 +393,7 @@ mod tests {
     use alloy_primitives::address;
 
     #[test]
-    fn questions_are_told_apart() {
+    fn query_kind_is_detected() {
         let account = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
         let address = |mistyped| Shape::Address { address: account, mistyped };
         assert_eq!(Shape::of("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"), address(false));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_leads_to_every_block_that_has_a_part_of_it() {
+    async fn batch_digest_finds_all_its_blocks() {
         let filled = testing::test_app().await;
         let digest = B256::repeat_byte(0xba);
         let mut rows = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_holds_what_begins_alike() {
+    fn prefix_range_matches_prefix() {
         let (first, end) = range("gol");
         for (text, inside) in
             [("gol", true), ("gold", true), ("gol\u{10ffff}", true), ("gom", false), ("go", false), ("h", false)]

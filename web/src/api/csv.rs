@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formulas_are_defused_and_marks_are_doubled() {
+    fn csv_cells_are_escaped() {
         for (text, expected) in [
             ("Gold", "Gold"),
             ("", ""),

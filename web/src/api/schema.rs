@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_documented_is_what_is_served() {
+    fn documented_fields_match_served_fields() {
         let Schema::Object(object) = Thing::schema() else { panic!("no object") };
         assert_eq!((object.name, object.about.as_str()), ("Thing", "A thing, in two lines."));
         let served = serde_json::to_value(Thing { how_many: 1, owner: None }).unwrap();

@@ -291,14 +291,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_numbers_its_parameters_through() {
+    fn insert_numbers_parameters_in_order() {
         let found = insert("days", &["day", "blocks"], Some("DO NOTHING"), 2, Parameters::Numbered);
         assert_eq!(found, "INSERT INTO days (day,blocks) VALUES ($1,$2),($3,$4) ON CONFLICT DO NOTHING");
         assert_eq!(tuples(2, 2, Parameters::InOrder), "(?,?),(?,?)");
     }
 
     #[test]
-    fn every_row_is_in_one_statement() {
+    fn chunks_cover_every_row_once() {
         for (rows, columns) in [(0, 3), (1, 3), (15, 3), (16, 3), (300, 18), (255, 1), (1_000, 100)] {
             let chunks: Vec<_> = chunks(rows, columns).collect();
             assert_eq!(chunks.iter().sum::<usize>(), rows, "{chunks:?}");

@@ -143,7 +143,7 @@ mod tests {
     const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
     #[test]
-    fn an_interface_is_read_from_the_code() {
+    fn embedded_abi_is_read() {
         let code = Code::read(&corniche_abi::interface::embed(MODULE, ABI.as_bytes()));
         assert_eq!(code.abi, ABI);
         assert_eq!(code.facts.sections, [("corniche.abi".to_owned(), ABI.len() as u64)]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_is_none() {
+    fn invalid_abi_is_ignored() {
         for text in ["", "[", "7", "\u{1F600}", &"[".repeat(100_000)] {
             assert_eq!(Code::read(&corniche_abi::interface::embed(MODULE, text.as_bytes())).abi, "", "{text:.10}");
         }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_code_says_what_is_broken() {
+    fn broken_code_reports_problem() {
         assert!(Code::read(b"\0asm\x01\0\0\0\xff").facts.problem.is_some());
         assert!(Code::read(&[0xef, 0xf0, 0, 0, 1, 2, 3]).facts.problem.is_some());
         assert!(Code::read(&[]).facts.problem.is_some());

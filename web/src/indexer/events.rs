@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_events_are_what_they_hash_to() {
+    fn event_topics_match_signatures() {
         for (name, hash) in [
             ("Transfer(address,address,uint256)", TRANSFER),
             ("Approval(address,address,uint256)", APPROVAL),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn standards_are_told_apart_by_shape() {
+    fn token_standard_follows_from_event_shape() {
         let (alice, bob) = (ALICE.into_word(), BOB.into_word());
         let id = B256::from(U256::from(9));
         let (from, to) = (ALICE, BOB);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_shape_moves_nothing() {
+    fn malformed_events_are_ignored() {
         let (alice, bob) = (ALICE.into_word(), BOB.into_word());
         for odd in [
             log(&[], &[5]),

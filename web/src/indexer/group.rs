@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_full_of_blocks_or_of_what_strangers_wrote_into_them() {
+    fn group_is_limited_by_blocks_and_bytes() {
         assert_eq!(room(|_| block(0, Vec::new())), BLOCKS_IN_GROUP);
         assert_eq!(room(|_| block(1 << 20, Vec::new())), 32);
         assert_eq!(room(|_| block(0, vec![log(1, 1 << 19), log(1, 1 << 19)])), 32);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn balances_and_supply_add_up() {
+    fn transfers_update_balances_and_supply() {
         let mut ledger = Ledger::default();
         for step in [moved(Address::ZERO, ALICE, None, 10), moved(ALICE, BOB, None, 10), moved(BOB, Address::ZERO, None, 4)] {
             ledger.apply(&step);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_of_two_ids_is_one_holder() {
+    fn holder_of_two_ids_counts_once() {
         let mut ledger = Ledger::default();
         for step in
             [moved(Address::ZERO, ALICE, Some(1), 1), moved(Address::ZERO, ALICE, Some(2), 5), moved(ALICE, BOB, Some(1), 1)]
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_to_oneself_changes_nothing() {
+    fn self_transfer_changes_nothing() {
         let mut ledger = Ledger::default();
         ledger.apply(&moved(Address::ZERO, ALICE, None, 10));
         ledger.apply(&moved(ALICE, ALICE, None, 10));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_had_is_marked_and_stays_in_bounds() {
+    fn overdraft_marks_token_inconsistent() {
         let mut ledger = Ledger::default();
         ledger.apply(&moved(ALICE, BOB, None, 10));
         assert_eq!(held(&ledger), [(ALICE, None, 0), (BOB, None, 10)]);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_due_now_and_then_while_there_is_far_to_go() {
+    fn progress_is_logged_at_intervals() {
         let begin = Instant::now();
         let after = |seconds| begin + Duration::from_secs(seconds);
         let mut progress = Progress::begin(100, begin);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_subscription_is_news_of_its_own() {
+    fn subscriptions_are_distinguished() {
         let (notifications, mut listener) = (Notifications::default(), Listener::default());
         listener.handle(&answer(HEADS, "0xa"), &notifications);
         assert_eq!((head(&notifications), notifications.dag()), (true, DagNotice::NotSubscribed));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_tell_of_its_dag_tells_of_heads() {
+    fn rejected_dag_subscription_keeps_heads() {
         let (notifications, mut listener) = (Notifications::default(), Listener::default());
         for refusal in ["this node has no DAG to show: a full node", "no \"corniche_dag\" subscription in eth namespace"] {
             let error = json!({"code": -32000, "message": refusal});
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_keeps_nothing_of_the_dag_does_not_ask_to_be_told_of_it() {
+    async fn no_rounds_no_dag_subscription() {
         let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let listening = tokio::spawn(listen(url(&place), Topics::Heads, Arc::default()));
         let mut node = tokio_tungstenite::accept_async(place.accept().await.unwrap().0).await.unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_heard_ends_with_the_connection() {
+    async fn disconnect_ends_dag_subscription() {
         let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let notifications = Arc::new(Notifications::default());
         let mut dag = notifications.dag.subscribe();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_in_both_ways() {
+    fn string_and_bytes32_names_are_decoded() {
         assert_eq!(text(&string("Gold".as_bytes()), 64), "Gold");
         let mut old = [0; 32];
         old[..3].copy_from_slice(b"GLD");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_say_is_cut_and_cleaned() {
+    fn untrusted_metadata_is_sanitized() {
         assert_eq!(text(&string(&vec![b'x'; 1 << 20]), 24), "x".repeat(24));
         assert_eq!(text(&string("a\u{202e}b\u{0}c\nd".as_bytes()), 64), "abcd");
         assert_eq!(text(&string(&[b'a', 0xff, 0xfe]), 64), "a\u{fffd}\u{fffd}");

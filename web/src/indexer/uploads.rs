@@ -165,7 +165,7 @@ mod tests {
     const SECOND: &str = r#"[{"type":"event","name":"Second","inputs":[],"anonymous":false}]"#;
 
     #[tokio::test]
-    async fn the_first_upload_stays() {
+    async fn second_upload_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::in_file(&folder.path().join("explorer.db")).await.unwrap();
         let mut connection = database.writer().await.unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_queue_has_an_end() {
+    async fn full_queue_rejects_uploads() {
         let (uploads, _inbox) = channel();
         let mut waiting = Vec::new();
         for _ in 0..=MAX_WAITING {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_modules_have_them() {
+    fn leb128_constants_are_decoded() {
         for (number, bytes) in [
             (0, &[0x00][..]),
             (63, &[0x3f]),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_mentions_what_it_compares_with() {
+    fn selectors_are_found_in_code() {
         let abi = r#"[{"type":"function","name":"number","inputs":[],"outputs":[],"stateMutability":"view"},
                       {"type":"function","name":"other","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
         let abi: JsonAbi = serde_json::from_str(abi).unwrap();

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_block_leads_to_its_rounds_and_its_batches_and_these_lead_back() {
+    async fn block_links_to_rounds_and_batches() {
         let filled = filled().await;
         let page = show(State(Arc::clone(&filled.app)), Path("7".into()), Query(Before { before: None })).await;
         let links = testing::links(&page.unwrap().0.into_string(), "/dag?");
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_block_is_certified_once_its_certificate_is_here_and_not_when_the_node_has_one() {
+    async fn block_is_certified_by_indexed_certificate() {
         let filled = filled().await;
         let head = HeadBlock { hash: B256::ZERO, number: 9, timestamp_ms: 0 };
         filled.app.indexer_status.set_heads(&Heads { executed: head.clone(), certified: head });
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn how_a_block_was_run_is_shown_if_it_is_known() {
+    async fn execution_is_shown_if_known() {
         let filled = filled().await;
         let page = async || {
             let page = show(State(Arc::clone(&filled.app)), Path("7".into()), Query(Before { before: None })).await;
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rounds_that_are_not_kept_are_named_and_those_that_nobody_told_are_not_known() {
+    async fn deleted_rounds_are_named() {
         let filled = filled().await;
         let mut writer = filled.app.database.writer().await.unwrap();
         let rounds = async || {

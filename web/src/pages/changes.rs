@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_side_leaves_out_is_told() {
+    fn omitted_side_is_derived() {
         let owner = Address::repeat_byte(1);
         let made = Address::repeat_byte(2);
         let slot = B256::repeat_byte(3);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_ends_at_the_next_round_number() {
+    fn axis_ends_at_round_number() {
         for (most, top) in [(0, 1), (1, 1), (7, 7), (10, 10), (11, 12), (13, 15), (19, 20), (21, 25), (99, 100), (100, 100)] {
             assert_eq!(ends_at(most), top, "{most}");
         }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_have_the_axis_for_their_measure() {
+    fn bars_scale_with_the_axis() {
         let heights = |values: &[u64], top: u64| -> Vec<u64> {
             values.iter().map(|value| height(U256::from(*value), U256::from(top))).collect()
         };
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_told_in_words() {
+    fn chart_has_accessible_name() {
         let values = [3, 40, 0];
         let drawn = bars("Transactions", &values, |at| format!("day {at}: {}", values[at])).into_string();
         let told = "Transactions. First: day 0: 3. Last: day 2: 0. Highest: day 1: 40.";
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caption_cannot_leave_its_place() {
+    fn caption_is_escaped() {
         let drawn = bars("\"><script>", &[1], |_| "</title><script>".into()).into_string();
         assert!(!drawn.contains("<script>"), "{drawn}");
         assert!(bars("Nothing", &[], |_| String::new()).into_string().contains(list::EMPTY));

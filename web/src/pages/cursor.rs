@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_goes_on_where_there_is_one_row_more() {
+    fn extra_row_means_next_page() {
         for (rows, last) in [(0, None), (2, None), (3, None), (4, Some(2))] {
             let mut list: Vec<i64> = (0..rows).collect();
             assert_eq!(cut(&mut list, 3).copied(), last, "{rows}");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written() {
+    fn cursor_round_trips() {
         let (numbers, address) = ([U256::MAX, U256::from(7)], Address::repeat_byte(0xab));
         assert_eq!(parse(&below(numbers, address)), Some((numbers, address)));
         assert!(parse::<1>(&below(numbers, address)).is_none(), "too many numbers");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn invalid_cursor_is_rejected() {
         for text in [
             "",
             "-",

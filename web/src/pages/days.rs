@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_so_many_days() {
+    fn days_per_page_are_bounded() {
         assert_eq!(window(1_000, None), 987..=1_000);
         assert_eq!(window(1_000, Some(999)), 987..=1_000, "a young chain");
         assert_eq!(window(1_000, Some(950)), 950..=1_000);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn days_without_rows_come_between() {
+    fn days_without_rows_are_filled() {
         let rows = BTreeMap::from([(5, (50, 2)), (8, (80, 3))]);
         // The supply stays the same, and nothing is transferred.
         let found = fill(7..=9, &rows, |(supply, _)| (*supply, 0));

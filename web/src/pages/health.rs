@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_are_those_of_the_newest_certificates() {
+    fn verdict_follows_newest_certificates() {
         let health = health(4, &[(5, &[0, 1, 2]), (7, &[0, 1, 2]), (8, &[0, 2])]);
         let verdicts = [0, 1, 2, 3, 4].map(|index| health.verdict(index));
         assert_eq!(verdicts, [Verdict::Signs, Verdict::Signs, Verdict::Signs, Verdict::Silent, Verdict::Unknown]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strip_ends_at_the_right_and_says_what_is_missing() {
+    fn strip_lists_missed_certificates() {
         let strip = health(4, &[(1_005, &[0, 1, 2]), (1_007, &[0, 2, 3]), (1_008, &[0, 1, 2])]).strip(1).into_string();
         assert!(strip.contains("2 of 3, missed 1,007"), "{strip}");
         assert!(strip.contains("class=\"signed\" d=\"M170 5H178M190 5H198\""), "{strip}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_certificate_is_the_last_square() {
+    async fn newest_certificate_is_the_last_square() {
         let filled = crate::pages::testing::test_app().await;
         let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
         let mut rows = crate::database::Rows::new("certificates", columns);
@@ -194,20 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_one_line() {
+    fn runs_are_drawn_as_one_line() {
         assert_eq!(runs(&[true; 20], true), "M0 5H198");
         assert_eq!(runs(&[true; 20], false), "");
         assert_eq!(runs(&[], true), "");
     }
 
     #[test]
-    fn signers_of_another_committee_are_nobody() {
+    fn signers_of_other_committee_are_ignored() {
         let health = Health::of(4, vec![(5, vec![0xff, 0xff])]);
         assert_eq!(health.verdict(0), Verdict::Silent);
     }
 
     #[test]
-    fn of_many_validators_those_that_are_missing_come_first() {
+    fn overview_prefers_missing_validators() {
         let shown = health(3, &[(5, &[0, 2]), (6, &[0])]).overview(2).into_string();
         let (first, second) = (shown.find("/validator/1").unwrap(), shown.find("/validator/2").unwrap());
         assert!(first < second && !shown.contains("/validator/0"), "{shown}");

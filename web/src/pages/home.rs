@@ -166,7 +166,7 @@ mod tests {
     use crate::pages::testing;
 
     #[test]
-    fn throughput_of_a_chain_that_stopped_falls_to_nothing() {
+    fn throughput_of_stopped_chain_falls_to_zero() {
         let newest = 1_000_000;
         assert_eq!(window_begins(newest, newest + 300), newest - WINDOW_MS, "it goes on");
         assert_eq!(window_begins(newest, newest - 5_000), newest - WINDOW_MS, "our clock is behind");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn throughput_is_charted_by_the_second() {
+    async fn throughput_is_charted_per_second() {
         let filled = testing::test_app().await;
         for (number, time_ms) in [(1, 5_000), (2, 5_001), (3, 6_000), (4, 6_001), (5, 65_000), (6, 65_001)] {
             filled.write_block(number, time_ms).await;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn blocks_without_a_certificate_are_not_charted_as_certified_at_once() {
+    async fn uncertified_blocks_are_not_charted() {
         let filled = testing::test_app().await;
         for number in 1..=3 {
             filled.write_block(number, 1_000 * number).await;

@@ -107,7 +107,7 @@ mod tests {
     use crate::pages::testing;
 
     #[tokio::test]
-    async fn what_went_wrong_with_the_node_is_not_told_to_readers() {
+    async fn node_error_is_not_shown() {
         let filled = testing::test_app().await;
         filled.app.indexer_status.set_error("http://me:secret@10.0.0.1:8545: connection refused".into());
         let shown = page(&filled.app, "Title", html! {}).0.into_string();

@@ -136,7 +136,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn latency_is_told_in_two_numbers() {
+    fn latency_has_median_and_p90() {
         assert_eq!(latency(&[]), texts::NO_LATENCY);
         let sorted: Vec<u64> = (1..=100).collect();
         assert_eq!(latency(&sorted), "51 ms for half of the last 100 certified blocks, at most 91 ms for nine of ten");
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_read_as_nodes_say_it() {
+    fn sync_progress_is_decoded() {
         let info = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
         let shown = syncing(serde_json::from_value(info).unwrap()).into_string();
         assert_eq!(shown, format!("{} 16 / 256", texts::CATCHING_UP));
     }
 
     #[tokio::test]
-    async fn how_far_inner_calls_are_is_told() {
+    async fn traced_block_is_shown() {
         let filled = testing::test_app().await;
         let page = async || show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
         assert!(page().await.contains(texts::NOT_TRACED));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_is_away_leaves_a_page() {
+    async fn unavailable_node_leaves_a_page() {
         let filled = testing::test_app().await;
         let page = show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
         assert!(page.contains(texts::SILENT) && page.contains(texts::CHAIN), "{page}");

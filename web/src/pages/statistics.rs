@@ -87,7 +87,7 @@ mod tests {
     use crate::{database::Rows, pages::testing};
 
     #[tokio::test]
-    async fn days_are_drawn_and_listed_and_earlier_ones_follow() {
+    async fn days_are_charted_and_paginated() {
         let filled = testing::test_app().await;
         let columns =
             &["day", "blocks", "transactions", "failed", "skipped", "gas_used", "transfers", "contracts", "new_accounts"];

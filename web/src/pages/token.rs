@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn holders_are_listed_once_and_the_richest_first() {
+    async fn holders_are_sorted_by_balance() {
         // Several holders have the same amount; the address decides their order.
         let balances: Vec<_> = (0..60).map(|at| (holder(at), None, 1 + u64::from(at) / 20)).collect();
         let filled = gold(20, 120, &balances).await;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_share_is_of_the_supply() {
+    async fn share_is_of_the_supply() {
         let filled = gold(20, 8, &[(holder(1), None, 5), (holder(2), None, 3)]).await;
         let page = shown(&filled, PART_HOLDERS, Below::default()).await;
         assert!(page.contains(">62.50 %<") && page.contains(">37.50 %<"), "{page}");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ids_and_totals_are_told_apart() {
+    async fn ids_and_totals_are_distinguished() {
         let (alice, bob) = (holder(1), holder(2));
         let balances =
             [(alice, None, 7), (alice, Some(1), 5), (alice, Some(3), 2), (bob, None, 9), (bob, Some(3), 9), (bob, Some(0), 4)];
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn supply_stays_while_nothing_moves() {
+    async fn supply_stays_on_days_without_transfers() {
         let filled = gold(20, 8, &[]).await;
         let mut rows = crate::database::Rows::new("token_days", &["token", "day", "transfers", "supply"]);
         for (day, transfers, supply) in [(5u64, 1u64, 500u64), (90, 2, 900)] {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_said() {
+    async fn missing_items_are_not_found() {
         let filled = gold(20, 8, &[]).await;
         let app = || State(Arc::clone(&filled.app));
         let none = show(app(), Path(holder(3).to_string()), Query(Before { before: None })).await;
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_come_from_indexes() {
+    async fn lists_use_indexes() {
         let filled = testing::test_app().await;
         for (query, index) in [
             (TRANSFERS, "transfers_by_token (token=? AND place<?)"),

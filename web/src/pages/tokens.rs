@@ -139,7 +139,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[tokio::test]
-    async fn the_list_is_walked_once_over_every_token() {
+    async fn pagination_visits_every_token_once() {
         let filled = testing::test_app().await;
         // Several tokens have the same number of holders; the address decides their order.
         let tokens: Vec<_> =
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_of_strangers_stay_in_their_place() {
+    async fn untrusted_names_are_escaped() {
         let filled = testing::test_app().await;
         let mut evil = testing::token(Address::repeat_byte(9), 1);
         evil.name = "</bdi><script>alert(1)</script>\" onload=\"x".into();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_list_comes_from_an_index() {
+    async fn list_uses_index() {
         let plan = testing::test_app().await.app.database.plan(LIST).await.unwrap().join("\n");
         assert!(plan.contains("tokens_by_holders") && !plan.contains("SCAN") && !plan.contains("TEMP"), "{plan}");
     }

@@ -134,7 +134,7 @@ mod tests {
     use crate::{database::Rows, pages::testing};
 
     #[tokio::test]
-    async fn a_record_has_a_row_for_each_day() {
+    async fn record_has_a_row_for_each_day() {
         let filled = testing::test_app().await;
         let columns = &["validator", "day", "led", "batches", "transactions", "signed", "missed"];
         let mut rows = Rows::new("validator_days", columns);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_come_from_indexes() {
+    async fn lists_use_indexes() {
         let filled = testing::test_app().await;
         for (query, index) in [(RECORD, "(validator=? AND day>?)"), (LED, "blocks_by_leader (leader=? AND number<?)")] {
             let plan = filled.app.database.plan(query).await.unwrap().join("\n");

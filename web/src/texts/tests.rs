@@ -47,7 +47,7 @@ fn is_sentence(text: &str) -> bool {
 }
 
 #[test]
-fn sentences_are_told_from_queries_and_code() {
+fn sentences_are_distinguished_from_code() {
     assert!(is_sentence("A block is named by its number."));
     assert!(!is_sentence("SELECT place, hash FROM transactions t WHERE t.place < $1 ORDER BY place DESC LIMIT $2"));
     assert!(!is_sentence("for (const part of parts) part.hidden = false;"));
@@ -62,7 +62,7 @@ fn is_piece(text: &str) -> bool {
 }
 
 #[test]
-fn pieces_of_sentences_are_told_from_their_signs() {
+fn sentence_fragments_are_detected() {
     assert!([" gwei", " --value {}", "{} blocks "].iter().all(|text| is_piece(text)));
     assert!(
         ["gwei", "of ", ", ", " #", " {name} ", ": {question}", "SELECT place FROM logs"].iter().all(|text| !is_piece(text))
@@ -70,7 +70,7 @@ fn pieces_of_sentences_are_told_from_their_signs() {
 }
 
 #[test]
-fn nothing_else_says_sentences() {
+fn texts_are_only_in_text_modules() {
     let mut found = Vec::new();
     for file in sources() {
         let is_script = file.extension().is_some_and(|kind| kind == "js");
@@ -82,7 +82,7 @@ fn nothing_else_says_sentences() {
 }
 
 #[test]
-fn scripts_are_given_what_they_say() {
+fn scripts_receive_their_texts() {
     for (script, before, given) in [
         (include_str!("../assets/wallet.js"), "TEXTS.", &wallet::SCRIPT[..]),
         (include_str!("../assets/dag.js"), "text('", &dag::SCRIPT[..]),

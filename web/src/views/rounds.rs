@@ -296,7 +296,7 @@ mod tests {
 
     /// Data of two validators of a committee of four, and data that the node invented.
     #[tokio::test]
-    async fn authors_that_no_committee_has_make_no_rows() {
+    async fn unknown_authors_are_not_drawn() {
         let filled = testing::test_app().await;
         let vertices = vec![vertex(0, 5), vertex(1, 4), vertex(3, 5), vertex(4, 5), vertex(u64::MAX, 5)];
         let signed = LeaderSlot { voters: vec![3, 1, 1, 4], confirmers: vec![u64::MAX], ..slot(2) };
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn cars_belong_to_the_slot_that_was_decided_next() {
+    fn cars_belong_to_next_decided_slot() {
         let whole = divided(5, &[(4, 900), (5, 1_000), (6, 2_000), (7, 3_000), (8, 4_000)]);
         assert_eq!(whole, (900, vec![1_000, 2_000, 3_000, 4_000]), "since the one before the first");
         let open = divided(5, &[(6, 2_000), (8, 4_000)]);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cars_are_read_with_the_slots_that_they_came_before() {
+    async fn cars_are_loaded_with_their_slots() {
         let filled = testing::test_app().await;
         filled.introduce(AUTOBAHN);
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_of_lanes_is_its_own_commit_and_a_leader_of_a_round_is_not() {
+    fn autobahn_slot_is_its_commit() {
         for (lanes, commit) in [(true, Some(5)), (false, None)] {
             assert_eq!(Window { lanes, ..Window::default() }.commit_of(&agreed(5, 1).slots[0]), commit);
         }

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_looks_back_one_seven_and_thirty_days() {
+    async fn record_sums_one_seven_and_thirty_days() {
         let (today, none) = (100, 0);
         let filled = with(&[
             [0, today, 1, 2, 3, 10, none],
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn records_are_found_by_day() {
+    async fn records_use_day_index() {
         let plan = testing::test_app().await.app.database.plan(RECORDS).await.unwrap().join("\n");
         assert!(plan.contains("validator_days_by_day (day>?)") && !plan.contains("SCAN validator_days"), "{plan}");
     }

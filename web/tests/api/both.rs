@@ -15,7 +15,7 @@ const MAX_PER_KIND: usize = 150;
 const MEASURED: &str = "/network";
 
 #[test]
-fn pages_and_answers_are_the_same_over_both_databases() {
+fn responses_are_equal_on_both_databases() {
     let large = Explorer::on_postgres(Rate { burst: 1e9, per_second: 1e9 });
     let (paid, undone) = (transaction_hash(2, 0), transaction_hash(2, 3));
     let pages = [
@@ -61,7 +61,7 @@ fn pages_and_answers_are_the_same_over_both_databases() {
 }
 
 #[test]
-fn every_page_answers_and_the_same_over_both_databases() {
+fn pages_are_equal_on_both_databases() {
     let large = Explorer::on_postgres(Rate { burst: 1e9, per_second: 1e9 });
     let mut left = VecDeque::from([("/".to_owned(), "the beginning".to_owned())]);
     let (mut seen, mut kinds) = (BTreeSet::from(["/".to_owned()]), BTreeMap::<String, usize>::new());

@@ -17,7 +17,7 @@ fn range(question: &str) -> (u64, u64, usize) {
 }
 
 #[test]
-fn rounds_are_answered_in_the_words_of_the_node() {
+fn rounds_equal_the_nodes_response() {
     let found = EXPLORER.ask("/api/v1/dag?from=33&to=33");
     let digest = keccak256("proposal 33");
     let time = |ms: u64| format!("{ms:#x}");
@@ -43,7 +43,7 @@ fn rounds_are_answered_in_the_words_of_the_node() {
 }
 
 #[test]
-fn what_is_missing_of_a_range_follows_from_the_rest() {
+fn missing_range_bound_has_default() {
     for (question, expected) in [
         ("", (17, 80, 64)),
         ("?from=&to=", (17, 80, 64)),
@@ -59,7 +59,7 @@ fn what_is_missing_of_a_range_follows_from_the_rest() {
 }
 
 #[test]
-fn what_is_wrong_with_a_range_is_said() {
+fn invalid_range_is_rejected() {
     for (question, status, says) in [
         ("from=x", 400, "from: a whole number"),
         ("from=0x10", 400, "from: a whole number"),
@@ -87,7 +87,7 @@ fn what_is_wrong_with_a_range_is_said() {
 
 /// Validator 0 led round 12, but its proposal got no votes.
 #[test]
-fn a_skipped_leader_is_told_to_programs() {
+fn skipped_leader_is_in_response() {
     let mut skipped = round(12);
     let slot = &mut skipped.slots[0];
     (slot.status, slot.digest, slot.commit, slot.why) = (SlotStatus::Skipped, None, None, Some("skipped: no votes".into()));

@@ -63,7 +63,7 @@ fn fits(schema: &Schema, value: &Value, at: &str) {
 }
 
 #[test]
-fn every_endpoint_answers_what_is_documented() {
+fn responses_match_documentation() {
     for endpoint in ENDPOINTS {
         let path = somewhere(endpoint);
         let answer = EXPLORER.get(&path);
@@ -100,7 +100,7 @@ fn walk(path: &str, limit: usize) -> Vec<Value> {
 }
 
 #[test]
-fn cursors_walk_a_whole_list_without_missing_or_doubling() {
+fn cursors_visit_every_item_once() {
     let extra = [ITEMS, chain::ART, EVIL].map(|token| format!("/api/v1/tokens/{token}/holders"));
     let more = [BOB, GOLD].map(|account| format!("/api/v1/accounts/{account}/balances"));
     let lists = ENDPOINTS.iter().filter(|endpoint| is_list(endpoint)).map(somewhere).chain(extra).chain(more);
@@ -121,7 +121,7 @@ fn cursors_walk_a_whole_list_without_missing_or_doubling() {
 
 /// The node of these tests serves no traces.
 #[test]
-fn a_page_tells_what_was_written_down_of_calls() {
+fn page_shows_indexed_calls() {
     let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
     let inner = page(2, 0);
     assert_eq!(inner.matches("data-depth=\"1\"").count(), 5, "{inner}");
@@ -135,7 +135,7 @@ fn a_page_tells_what_was_written_down_of_calls() {
 
 /// The node of these tests returns the bytes of the first transaction for every hash.
 #[test]
-fn a_page_shows_the_bytes_that_have_its_hash() {
+fn page_shows_matching_raw_bytes() {
     let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
     let bytes = hex::encode(signed(2, 0));
     assert!(page(2, 0).contains(&bytes) && page(2, 0).contains("id=\"raw\""), "{}", page(2, 0));
@@ -143,7 +143,7 @@ fn a_page_shows_the_bytes_that_have_its_hash() {
 }
 
 #[test]
-fn a_page_tells_when_a_transaction_came_as_long_as_the_node_remembers() {
+fn page_shows_received_time() {
     let page = |position| EXPLORER.get(&format!("/tx/{}", transaction_hash(2, position))).text;
     let (told, forgotten) = (page(0), page(1));
     assert!(told.contains(&format!("data-ms=\"{}\"", chain::BEGIN_MS + 700)), "{told}");
@@ -152,7 +152,7 @@ fn a_page_tells_when_a_transaction_came_as_long_as_the_node_remembers() {
 
 /// Scripts reload only marked parts, and final content is not marked.
 #[test]
-fn pages_are_live_until_what_they_show_is_final() {
+fn pages_are_live_until_final() {
     let is_live = |path: &str, part: &str| EXPLORER.get(path).text.contains(&format!("id=\"{part}\" data-live"));
     let transaction = |block| format!("/tx/{}", transaction_hash(block, 0));
     assert_eq!([2, 2 + PLAIN].map(|block| is_live(&transaction(block), "transaction")), [false, true]);
@@ -162,7 +162,7 @@ fn pages_are_live_until_what_they_show_is_final() {
 }
 
 #[test]
-fn a_transaction_says_what_it_did() {
+fn transaction_lists_its_effects() {
     let found = EXPLORER.ask(&format!("/api/v1/transactions/{}", transaction_hash(2, 0)));
     assert_eq!(found["status"], "certified");
     assert_eq!(found["call"]["signature"], "transfer(address,uint256)");
@@ -187,7 +187,7 @@ fn a_transaction_says_what_it_did() {
 }
 
 #[test]
-fn a_block_says_how_it_came_about() {
+fn block_lists_its_ordering() {
     let found = EXPLORER.ask("/api/v1/blocks/2");
     assert_eq!(found["block"]["hash"], json!(chain::hash(2)));
     assert_eq!(found["skipped"], json!([{"position": 1, "hash": SKIPPED, "reason": "nonce too low"}]));
@@ -203,7 +203,7 @@ fn a_block_says_how_it_came_about() {
 }
 
 #[test]
-fn an_account_says_what_it_has() {
+fn account_lists_its_assets() {
     let found = EXPLORER.ask(&format!("/api/v1/accounts/{}", ALICE.to_string().to_lowercase()));
     assert_eq!(found["address"], json!(ALICE.to_string()), "with its checksum");
     assert_eq!((&found["balance"], &found["nonce"]), (&json!("1000000000000000000"), &json!(42)));
@@ -225,7 +225,7 @@ fn an_account_says_what_it_has() {
 }
 
 #[test]
-fn what_has_ids_is_counted_in_pieces_whatever_its_contract_says() {
+fn tokens_with_ids_have_no_decimals() {
     let is_items = |one: &Value| one["symbol"] == "ITM";
     for path in [
         format!("/api/v1/accounts/{BOB}/balances"),
@@ -245,7 +245,7 @@ fn what_has_ids_is_counted_in_pieces_whatever_its_contract_says() {
 }
 
 #[test]
-fn the_record_of_validators_is_that_of_the_chains_last_days() {
+fn validator_record_covers_last_days() {
     let found = EXPLORER.ask("/api/v1/validators");
     let led: Vec<u64> = found["validators"].as_array().unwrap().iter().map(|one| one["led"].as_u64().unwrap()).collect();
     assert_eq!(led.iter().sum::<u64>(), 2 + PLAIN, "every block after the first: {led:?}");
@@ -253,7 +253,7 @@ fn the_record_of_validators_is_that_of_the_chains_last_days() {
 }
 
 #[test]
-fn an_empty_database_has_empty_lists() {
+fn empty_database_has_empty_lists() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let found = explorer.ask("/api/v1/blocks");
     assert_eq!(found, json!({"items": [], "next": null}));
@@ -261,7 +261,7 @@ fn an_empty_database_has_empty_lists() {
 }
 
 #[test]
-fn what_is_wrong_with_a_question_is_said() {
+fn invalid_requests_have_error_messages() {
     let long = "9".repeat(400);
     let gold = format!("/api/v1/tokens/{GOLD}/holders");
     for (path, status, says) in [
@@ -303,7 +303,7 @@ fn what_is_wrong_with_a_question_is_said() {
 }
 
 #[test]
-fn strange_numbers_end_a_list_and_break_nothing() {
+fn extreme_cursors_are_harmless() {
     for cursor in ["0000000000000000", "ffffffffffffffff", "8000000000000000", "7fffffffffffffff"] {
         for endpoint in ENDPOINTS.iter().filter(|endpoint| is_list(endpoint)) {
             let path = format!("{}?cursor={cursor}", somewhere(endpoint));
@@ -314,7 +314,7 @@ fn strange_numbers_end_a_list_and_break_nothing() {
 }
 
 #[test]
-fn who_asks_too_much_is_told_in_json() {
+fn rate_limit_error_is_json() {
     let explorer = Explorer::new(Rate { burst: 1.0, per_second: 0.0 }, false);
     assert_eq!(explorer.get("/api/v1/status").status, 200);
     let refused = explorer.get("/api/v1/status");
@@ -327,7 +327,7 @@ fn who_asks_too_much_is_told_in_json() {
 }
 
 #[test]
-fn behind_a_proxy_rates_are_of_those_it_asks_for() {
+fn rate_limit_counts_clients_behind_proxy() {
     let rate = Rate { burst: 1.0, per_second: 0.0 };
     let ask = |explorer: &Explorer, client: &str| explorer.get_for("/api/v1/status", client).status;
     let explorer = Explorer::behind(vec!["127.0.0.0/8".parse().unwrap()], rate, false);
@@ -338,7 +338,7 @@ fn behind_a_proxy_rates_are_of_those_it_asks_for() {
 }
 
 #[test]
-fn an_explorer_that_stopped_says_so() {
+fn halted_explorer_reports_reason() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     explorer.app.indexer_status.set_halt(Halt::Contradiction { number: 7 });
     let answer = explorer.get("/api/v1/blocks");
@@ -348,7 +348,7 @@ fn an_explorer_that_stopped_says_so() {
 }
 
 #[test]
-fn headers_of_pages_are_those_of_answers_too() {
+fn api_responses_have_page_headers() {
     let answer = EXPLORER.get("/api/v1/status");
     assert_eq!(answer.header("x-content-type-options"), "nosniff");
     assert!(answer.header("content-security-policy").starts_with("default-src 'none'"));

@@ -31,7 +31,7 @@ fn hits(question: &str) -> Vec<(String, String, bool)> {
 }
 
 #[test]
-fn what_is_meant_is_shown() {
+fn exact_hit_redirects() {
     let transaction = transaction_hash(2, 0).to_string();
     let block = chain::hash(17).to_string();
     for (question, page) in [
@@ -58,7 +58,7 @@ fn what_is_meant_is_shown() {
 }
 
 #[test]
-fn a_batch_leads_to_its_block_and_a_key_to_its_validator() {
+fn batch_and_key_redirect() {
     let batch = keccak256("17").to_string();
     let (consensus, network) = (B256::repeat_byte(0xc2).to_string(), B256::with_last_byte(2).to_string());
     let bls = "b2".repeat(96);
@@ -79,7 +79,7 @@ fn a_batch_leads_to_its_block_and_a_key_to_its_validator() {
 }
 
 #[test]
-fn validators_are_found_by_position_and_nodes_by_their_peer_ids() {
+fn validators_and_peers_are_found() {
     for (question, page) in [
         ("validator 2", "/validator/2"),
         ("Validator #0", "/validator/0"),
@@ -99,7 +99,7 @@ fn validators_are_found_by_position_and_nodes_by_their_peer_ids() {
 }
 
 #[test]
-fn contracts_are_found_by_the_hash_of_their_code() {
+fn contracts_are_found_by_code_hash() {
     let code = B256::repeat_byte(9).to_string();
     let found = hits(&code);
     assert_eq!(found.len(), 4, "{found:?}");
@@ -111,7 +111,7 @@ fn contracts_are_found_by_the_hash_of_their_code() {
 }
 
 #[test]
-fn several_are_listed_by_kind() {
+fn several_hits_are_listed_by_kind() {
     assert_eq!(leads("gol"), None);
     let found = hits("gol");
     assert_eq!(found.len(), 2);
@@ -131,7 +131,7 @@ fn several_are_listed_by_kind() {
 }
 
 #[test]
-fn capitals_that_are_no_checksum_are_pointed_out() {
+fn invalid_checksum_is_reported() {
     let mistyped = BOB.to_string().replacen("C5", "c5", 1);
     assert_eq!(leads(&mistyped), None);
     let page = page(&mistyped);
@@ -139,7 +139,7 @@ fn capitals_that_are_no_checksum_are_pointed_out() {
 }
 
 #[test]
-fn nothing_found_says_what_was_tried_and_what_to_do() {
+fn no_results_page_lists_lookups_and_advice() {
     let nowhere = chain::hash(999).to_string();
     let text = page(&nowhere);
     for says in [
@@ -159,7 +159,7 @@ fn nothing_found_says_what_was_tried_and_what_to_do() {
 }
 
 #[test]
-fn questions_are_bounded_and_harmless() {
+fn queries_are_bounded_and_escaped() {
     for question in
         ["<script>alert(1)", "'; DROP TABLE blocks; --", "%", "_", "\u{0}", "\u{10ffff}", "(", &"x".repeat(5_000), "é", "0x"]
     {

@@ -16,7 +16,7 @@ use corniche_web::{
 use std::sync::Arc;
 
 #[tokio::test]
-async fn what_counts_as_certified_is_what_the_certificates_cover_that_are_written() {
+async fn certified_follows_stored_certificates() {
     let long = Chain::new(22, 60);
     let chains = [long.clone(), long.fork(30, 1, 40)];
     let covered = chains.each_ref().map(|chain| chain.certificates.keys().next_back().copied());
@@ -35,7 +35,7 @@ async fn what_counts_as_certified_is_what_the_certificates_cover_that_are_writte
 }
 
 #[tokio::test]
-async fn who_the_validators_are_is_known_while_the_node_is_away() {
+async fn validators_are_known_without_node() {
     let node = Scripted::start(Chain::new(25, 5)).await;
     let (database, _directory) = sqlite().await;
     let (mut first, indexer_status) = indexer(&node, &database).await;
@@ -53,7 +53,7 @@ async fn who_the_validators_are_is_known_while_the_node_is_away() {
 }
 
 #[tokio::test]
-async fn certificates_come_as_fast_as_blocks() {
+async fn certificates_keep_up_with_blocks() {
     let chain = Chain::new(24, 300);
     let covered = chain.certificates.keys().next_back().copied();
     let node = Scripted::start(chain).await;
@@ -68,7 +68,7 @@ async fn certificates_come_as_fast_as_blocks() {
 
 /// The lanes do not wait for each other, and the error of each is reported.
 #[tokio::test]
-async fn rounds_come_without_certificates_and_certificates_without_rounds() {
+async fn rounds_and_certificates_are_independent() {
     let chain = Chain::new(28, 40);
     let covered = chain.certificates.keys().next_back().copied();
     for (lost, certified, rounds) in [("corniche_getCertificate", None, 39), ("corniche_getDag", covered, 0)] {
@@ -92,7 +92,7 @@ async fn rounds_come_without_certificates_and_certificates_without_rounds() {
 }
 
 #[tokio::test]
-async fn how_far_calls_are_is_told_where_they_are_asked_for() {
+async fn traced_block_is_reported() {
     let node = Scripted::start(Chain::new(23, 60)).await;
     let (database, _directory) = sqlite().await;
     let (mut first, indexer_status) = indexer(&node, &database).await;

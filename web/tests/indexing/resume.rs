@@ -103,7 +103,7 @@ fn run_of(made: &Made) -> Execution {
 }
 
 #[tokio::test]
-async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
+async fn execution_statistics_are_stored() {
     let chain = Chain::new(19, 100);
     let node = Scripted::start(chain.clone()).await;
     // The node restarted at block 30.
@@ -144,14 +144,14 @@ async fn runs_of_a_chain_that_goes_back(database: &Database) {
 }
 
 #[tokio::test]
-async fn what_the_node_says_of_its_runs_goes_back_with_the_chain() {
+async fn execution_statistics_are_reverted() {
     let (database, _directory) = sqlite().await;
     runs_of_a_chain_that_goes_back(&database).await;
     runs_of_a_chain_that_goes_back(&Database::open(&postgres().await.database("runs").await).await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_node_that_does_not_say_what_blocks_took_is_followed_as_any() {
+async fn node_without_statistics_is_followed() {
     let chain = Chain::new(20, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
@@ -204,7 +204,7 @@ async fn ended_again_and_again(seed: u64, url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_dropped_at_any_await_goes_on_in_sqlite() {
+async fn cancelled_indexer_resumes_on_sqlite() {
     for seed in 1..=6 {
         let (_database, directory) = sqlite().await;
         ended_again_and_again(seed, &format!("sqlite://{}", directory.path().join("explorer.db").display())).await;
@@ -212,7 +212,7 @@ async fn what_is_dropped_at_any_await_goes_on_in_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_dropped_at_any_await_goes_on_in_postgres() {
+async fn cancelled_indexer_resumes_on_postgres() {
     let postgres = postgres().await;
     for seed in 7..=9 {
         ended_again_and_again(seed, &postgres.database(&format!("ended{seed}")).await).await;
@@ -261,13 +261,13 @@ async fn killed_again_and_again(seed: u64, kills: u64, url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_goes_on_in_sqlite() {
+async fn killed_process_resumes_on_sqlite() {
     let (_database, directory) = sqlite().await;
     killed_again_and_again(10, 12, &format!("sqlite://{}", directory.path().join("explorer.db").display())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_goes_on_in_postgres() {
+async fn killed_process_resumes_on_postgres() {
     let postgres = postgres().await;
     killed_again_and_again(27, 5, &postgres.database("killed").await).await;
 }
@@ -284,7 +284,7 @@ async fn child() {
 }
 
 #[tokio::test]
-async fn a_chain_of_a_developer_is_followed_back() {
+async fn reverted_chain_is_indexed_again() {
     let first = Chain::new(11, 60);
     let node = Scripted::for_development(first.clone()).await;
     let (database, _directory) = sqlite().await;
@@ -303,7 +303,7 @@ async fn a_chain_of_a_developer_is_followed_back() {
 }
 
 #[tokio::test]
-async fn a_chain_that_goes_back_while_it_is_followed_is_followed() {
+async fn revert_during_sync_is_followed() {
     let chain = Chain::new(12, 100);
     let node = Scripted::for_development(chain.clone()).await;
     let (database, _directory) = sqlite().await;
@@ -326,7 +326,7 @@ async fn a_chain_that_goes_back_while_it_is_followed_is_followed() {
 }
 
 #[tokio::test]
-async fn a_node_that_catches_up_is_no_other_chain() {
+async fn syncing_node_is_not_a_contradiction() {
     let chain = Chain::new(13, 60);
     let node = Scripted::start(chain).await;
     let (database, _directory) = sqlite().await;
@@ -339,7 +339,7 @@ async fn a_node_that_catches_up_is_no_other_chain() {
 
 /// The first response is sent only after the last request, so sequential requests would never be answered.
 #[tokio::test]
-async fn blocks_are_asked_for_side_by_side() {
+async fn blocks_are_requested_concurrently() {
     let chain = Chain::new(29, 64);
     let node = Scripted::start(chain).await;
     node.answer_together(4);
@@ -353,7 +353,7 @@ async fn blocks_are_asked_for_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_node_that_answers_few_blocks_at_once_is_read_to_the_end() {
+async fn small_responses_reach_the_head() {
     let chain = Chain::new(19, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
@@ -371,7 +371,7 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn calls_of_several_blocks_are_asked_for_at_the_same_time() {
+async fn traces_are_requested_concurrently() {
     let chain = Chain::new(19, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
@@ -388,7 +388,7 @@ async fn calls_of_several_blocks_are_asked_for_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn calls_of_a_block_that_fails_are_waited_for_before_any_after_it() {
+async fn failed_trace_blocks_later_traces() {
     let chain = Chain::new(19, 60);
     let expected = undisturbed(&chain).await;
     let has_calls = |made: &&Made| made.whole.receipts.iter().any(|receipt| receipt.gas_used.to::<u64>() > 21_000);
@@ -411,7 +411,7 @@ async fn calls_of_a_block_that_fails_are_waited_for_before_any_after_it() {
 }
 
 #[tokio::test]
-async fn calls_of_blocks_that_are_gone_when_they_are_answered_are_not_kept() {
+async fn traces_of_reverted_blocks_are_dropped() {
     let first = Chain::new(19, 60);
     for length in [3, 60, 90] {
         let last = first.fork(2, 26, length);
@@ -436,7 +436,7 @@ async fn calls_of_blocks_that_are_gone_when_they_are_answered_are_not_kept() {
 }
 
 #[tokio::test]
-async fn blocks_are_certified_when_the_node_says_so_and_not_when_it_was_asked_who_signed() {
+async fn certified_time_is_when_the_head_was_received() {
     let node = Scripted::start(Chain::new(20, 20)).await;
     let (database, _directory) = sqlite().await;
     assert_eq!(follow(&node, &database).await, None);
@@ -447,7 +447,7 @@ async fn blocks_are_certified_when_the_node_says_so_and_not_when_it_was_asked_wh
 }
 
 #[tokio::test]
-async fn a_chain_that_contradicts_is_refused() {
+async fn contradicting_chain_halts_indexer() {
     let first = Chain::new(14, 60);
     for length in [50, 60, 80] {
         let node = Scripted::start(first.clone()).await;
@@ -462,7 +462,7 @@ async fn a_chain_that_contradicts_is_refused() {
 }
 
 #[tokio::test]
-async fn another_genesis_is_refused_with_a_page_that_says_what_to_do() {
+async fn other_genesis_halts_with_advice() {
     let (database, _directory) = sqlite().await;
     let node = Scripted::start(Chain::new(15, 20)).await;
     assert_eq!(follow(&node, &database).await, None);
@@ -483,7 +483,7 @@ async fn another_genesis_is_refused_with_a_page_that_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_developers_chain_that_was_wiped_while_it_is_followed_is_refused() {
+async fn wiped_development_chain_halts_indexer() {
     let node = Scripted::for_development(Chain::new(17, 30)).await;
     let (database, _directory) = sqlite().await;
     let (mut indexer, indexer_status) = indexer(&node, &database).await;
@@ -496,7 +496,7 @@ async fn a_developers_chain_that_was_wiped_while_it_is_followed_is_refused() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_wiped_while_it_is_followed_has_another_chain_and_contradicts_nothing() {
+async fn wiped_node_has_another_chain() {
     for length in [1, 20, 30, 50] {
         let node = Scripted::start(Chain::new(17, 30)).await;
         let (database, _directory) = sqlite().await;
@@ -511,7 +511,7 @@ async fn a_node_that_was_wiped_while_it_is_followed_has_another_chain_and_contra
 }
 
 #[tokio::test]
-async fn a_block_that_was_not_asked_for_is_not_taken() {
+async fn unrequested_block_is_rejected() {
     let chain = Chain::new(26, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn who_signed_comes_later_and_stays() {
+    fn signers_arrive_later_and_stay() {
         let mut round = told(&[], &[], &[], None);
         round.absorb(told(&[0, 2], &[0, 1, 2], &[], None));
         round.absorb(told(&[], &[], &[1, 2, 3], Some(1)));

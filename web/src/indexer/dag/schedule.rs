@@ -63,7 +63,7 @@ mod tests {
     const ALL_NOTICES: [DagNotice; 3] = [DagNotice::NotSubscribed, DagNotice::Quiet, DagNotice::Grew];
 
     #[test]
-    fn a_look_comes_when_the_node_tells_or_when_it_is_time_to_ask() {
+    fn poll_is_due_after_notification_or_interval() {
         let look = Instant::now();
         let is_due = |ms, notifications| NextPoll::After(look).is_due(look + Duration::from_millis(ms), notifications);
         for (notifications, pause_ms) in [(DagNotice::NotSubscribed, 500), (DagNotice::Grew, 200), (DagNotice::Quiet, 5_000)] {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_takes_long_is_followed_by_a_pause_as_long() {
+    fn slow_poll_is_followed_by_equal_pause() {
         let began = Instant::now();
         let ended = began + Duration::from_secs(3);
         let next = NextPoll::after_poll(began, ended);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_catching_up_nor_a_refusal_heeds_what_the_node_tells() {
+    fn catch_up_and_refusal_ignore_notifications() {
         let now = Instant::now();
         let refused = NextPoll::after_refusal(now);
         for notifications in ALL_NOTICES {

@@ -177,7 +177,7 @@ fn grow(told: &mut Told, rounds: std::ops::RangeInclusive<u64>, status: SlotStat
 }
 
 #[tokio::test]
-async fn a_long_history_is_fetched_without_a_gap() {
+async fn catch_up_leaves_no_gap() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=1_500, SlotStatus::Committed));
     stage.looks(4).await;
@@ -187,7 +187,7 @@ async fn a_long_history_is_fetched_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_node_that_runs_ahead_leaves_no_gap() {
+async fn fast_node_leaves_no_gap() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=100, SlotStatus::Committed));
     stage.looks(3).await;
@@ -197,7 +197,7 @@ async fn a_node_that_runs_ahead_leaves_no_gap() {
 }
 
 #[tokio::test]
-async fn an_explorer_that_was_away_goes_on_where_it_stopped() {
+async fn restart_resumes_at_stored_rounds() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=300, SlotStatus::Undecided));
     stage.looks(3).await;
@@ -215,7 +215,7 @@ async fn an_explorer_that_was_away_goes_on_where_it_stopped() {
 
 /// A slot may stay undecided for hundreds of rounds.
 #[tokio::test]
-async fn a_late_verdict_is_not_missed() {
+async fn late_verdict_is_stored() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| {
         grow(told, 1..=10, SlotStatus::Undecided);
@@ -229,7 +229,7 @@ async fn a_late_verdict_is_not_missed() {
 
 /// A decided slot waits for earlier slots; its commit is reported later.
 #[tokio::test]
-async fn a_commit_that_comes_long_after_its_verdict_is_not_missed() {
+async fn late_commit_is_stored() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| {
         grow(told, 1..=300, SlotStatus::Committed);
@@ -246,7 +246,7 @@ async fn a_commit_that_comes_long_after_its_verdict_is_not_missed() {
 
 /// A node of another version reports only verdicts. It must not be asked for commits repeatedly.
 #[tokio::test]
-async fn a_node_that_tells_no_commits_is_not_asked_for_them() {
+async fn node_without_commits_is_not_polled_for_them() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=300, SlotStatus::Committed));
     stage.looks(4).await;
@@ -257,7 +257,7 @@ async fn a_node_that_tells_no_commits_is_not_asked_for_them() {
 }
 
 #[tokio::test]
-async fn what_the_node_forgot_or_let_go_stays_here() {
+async fn stored_rounds_outlive_node_data() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
     stage.looks(2).await;
@@ -280,7 +280,7 @@ async fn what_the_node_forgot_or_let_go_stays_here() {
 }
 
 #[tokio::test]
-async fn a_node_that_lost_its_trace_is_followed_from_where_it_is() {
+async fn node_with_lost_trace_is_followed_from_its_newest_round() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=200, SlotStatus::Committed));
     stage.looks(3).await;
@@ -292,7 +292,7 @@ async fn a_node_that_lost_its_trace_is_followed_from_where_it_is() {
 }
 
 #[tokio::test]
-async fn only_so_many_rounds_are_kept() {
+async fn old_rounds_are_deleted() {
     let mut stage = Stage::set("mahi-mahi", 50).await;
     stage.tell(|told| grow(told, 1..=500, SlotStatus::Committed));
     stage.looks(3).await;
@@ -302,7 +302,7 @@ async fn only_so_many_rounds_are_kept() {
 }
 
 #[tokio::test]
-async fn where_commits_were_led_is_known_when_their_rounds_are_gone() {
+async fn leaders_outlive_their_rounds() {
     let mut stage = Stage::set("mahi-mahi", 50).await;
     for rounds in [1..=45, 46..=90, 91..=120] {
         stage.tell(|told| {
@@ -320,7 +320,7 @@ async fn where_commits_were_led_is_known_when_their_rounds_are_gone() {
 }
 
 #[tokio::test]
-async fn a_node_with_many_validators_is_asked_for_fewer_rounds_at_once() {
+async fn too_many_results_halves_request_width() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| {
         told.most = 10;
@@ -332,7 +332,7 @@ async fn a_node_with_many_validators_is_asked_for_fewer_rounds_at_once() {
 }
 
 #[tokio::test]
-async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
+async fn full_node_is_polled_rarely() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| told.full_node = true);
     stage.looks(1).await;
@@ -345,7 +345,7 @@ async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
 
 /// A notification before a poll does not trigger another one. A notification that the lane did not act on does.
 #[tokio::test]
-async fn a_look_is_for_what_was_told_before_it() {
+async fn notification_during_poll_causes_another_poll() {
     let mut stage = Stage::set("mahi-mahi", 20_000).await;
     stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
     stage.notifications.set_dag(DagNotice::Grew);
@@ -360,7 +360,7 @@ async fn a_look_is_for_what_was_told_before_it() {
 
 /// The length of a lane depends on the speed of its owner, and slots have their own numbers.
 #[tokio::test]
-async fn every_lane_is_followed_to_its_own_end() {
+async fn lanes_are_followed_to_their_own_ends() {
     let mut stage = Stage::set(AUTOBAHN, 20_000).await;
     let lengths = [(0, 300), (1, 40), (2, 900), (3, 5)];
     stage.tell(|told| {
@@ -388,7 +388,7 @@ async fn every_lane_is_followed_to_its_own_end() {
 
 /// The node dropped more events than a poll covers, or the owner of a lane was offline.
 #[tokio::test]
-async fn a_gap_in_a_lane_is_stepped_over() {
+async fn gap_in_lane_does_not_stop_sync() {
     let mut stage = Stage::set(AUTOBAHN, 20_000).await;
     stage.tell(|told| {
         told.vertices = (1..=50).map(|position| vertex(0, position)).collect();
@@ -416,7 +416,7 @@ fn lie(dag: &mut Dag) {
 }
 
 #[tokio::test]
-async fn numbers_that_no_engine_has_do_no_harm() {
+async fn invalid_numbers_are_ignored() {
     for engine in ["mahi-mahi", AUTOBAHN] {
         let mut stage = Stage::set(engine, 100).await;
         stage.tell(|told| {
@@ -438,7 +438,7 @@ async fn numbers_that_no_engine_has_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_somewhere_else_each_time_does_not_fill_the_database() {
+async fn jumping_node_does_not_fill_database() {
     for engine in ["mahi-mahi", AUTOBAHN] {
         let mut stage = Stage::set(engine, 10).await;
         for far in (1..=20).rev().map(|millions| millions * 1_000_000) {
@@ -456,7 +456,7 @@ async fn a_node_that_is_somewhere_else_each_time_does_not_fill_the_database() {
 }
 
 #[test]
-fn a_proposer_that_says_something_else_each_time_takes_no_more_room() {
+fn equivocating_proposer_is_bounded() {
     let mut round = Round::default();
     let told = |vertex| Round { vertices: vec![vertex], slots: Vec::new() };
     for other in 0..100 {
@@ -468,7 +468,7 @@ fn a_proposer_that_says_something_else_each_time_takes_no_more_room() {
 
 /// Its owner is slow, or was offline from the beginning.
 #[tokio::test]
-async fn a_lane_far_below_the_rest_is_found() {
+async fn lane_far_behind_is_found() {
     let mut stage = Stage::set(AUTOBAHN, 100).await;
     stage.tell(|told| {
         told.slots = (4_900..=5_000).map(|number| slot(number, SlotStatus::Committed)).collect();

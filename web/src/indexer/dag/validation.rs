@@ -50,7 +50,7 @@ mod tests {
     use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 
     #[test]
-    fn who_signed_are_validators_that_there_are_and_each_once() {
+    fn signers_are_distinct_committee_members() {
         let signers = || [3, 1, 1, 4, u64::MAX].repeat(1_000);
         let vertex = DagVertex { holders: signers(), ..vertex(0, 5) };
         let slot = LeaderSlot { voters: signers(), confirmers: signers(), ..slot(5, SlotStatus::Undecided) };

@@ -107,7 +107,7 @@ mod tests {
     use alloy_primitives::B256;
 
     #[test]
-    fn names_in_a_module_are_text_and_nothing_else() {
+    fn module_names_are_escaped() {
         let hostile = "<script>alert(1)</script>\u{202e}\"'&".to_owned();
         let facts = ModuleInfo {
             imports: vec![(hostile.clone(), hostile.clone()); 10_000],
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_what_is_known_of_the_source_and_how_to_check_it() {
+    fn page_shows_abi_source_and_verify_command() {
         let address = Address::repeat_byte(0xab);
         for (source, said) in [
             (Source::Module, texts::SOURCE_MODULE),

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_said_in_the_contracts_words() {
+    fn log_is_decoded() {
         let shown = page(said(), DynSolValue::String("<img src=x onerror=alert(1)>\u{202e}".into()).abi_encode());
         assert!(
             shown.contains("Said(string)")
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_what_it_says_stays_bytes() {
+    fn malformed_log_is_shown_as_bytes() {
         for data in [vec![], vec![0xff; 64], vec![0xff; 1 << 20], DynSolValue::String("x".repeat(1 << 20)).abi_encode()] {
             let shown = page(said(), data);
             assert!(shown.contains("start=\"0\"") && shown.len() < 6_000, "{}", shown.len());

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_needs_code_that_mentions_it() {
+    fn upload_requires_selectors_in_code() {
         let module = [b"\0asm\x01\0\0\0\x41".as_slice(), &[0x8a, 0xeb, 0x87, 0x9c, 0x78]].concat();
         let number = parse_abi(NUMBER).unwrap();
         assert_eq!(is_mentioned(&module, &number), Ok(()));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_stays_and_the_page_says_why() {
+    async fn existing_abi_is_not_replaced() {
         const CONTRACT: Address = Address::repeat_byte(1);
         // A function with the same selector and other outputs. The code contains the selector, but the contract has an
         // interface already.
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_is_refused() {
+    fn invalid_upload_is_rejected() {
         for text in [
             "",
             "[]",
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_wrote_is_text_and_nothing_else() {
+    fn uploaded_abi_is_escaped() {
         let hostile = "</textarea></pre><script>alert(1)</script>\u{202e}";
         let abi = format!(
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"uint256","internalType":"{hostile}"}}],"outputs":[],"stateMutability":"view"}}]"#
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_functions_stay_a_page() {
+    fn large_abi_is_truncated() {
         let one =
             |at: usize| format!(r#"{{"type":"function","name":"f{at}","inputs":[],"outputs":[],"stateMutability":"view"}}"#);
         let abi = format!("[{}]", (0..10_000).map(one).collect::<Vec<_>>().join(","));

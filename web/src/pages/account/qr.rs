@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_dark_dots_are_drawn_and_no_other() {
+    fn qr_code_draws_exactly_dark_modules() {
         let address = Address::repeat_byte(0xab);
         let code = QrCode::encode_text(&address.to_string(), QrCodeEcc::Medium).unwrap();
         let dark =

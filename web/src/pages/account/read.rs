@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_contract_answers_is_text_and_nothing_else() {
+    fn return_data_is_escaped() {
         let shown = said(string("<script>alert('GLD')</script>\u{202e}"));
         assert!(
             shown.contains("&lt;script&gt;alert('GLD')&lt;/script&gt;")
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symbol_of_a_megabyte_is_cut() {
+    fn long_return_value_is_truncated() {
         let shown = said(string(&"G".repeat(1 << 20)));
         assert!(shown.len() < 50_000 && shown.contains(texts::RETURNED_OTHER), "{}", shown.len());
         let shown = said(string(&"G".repeat(100 << 10)));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_shown_as_what_it_is() {
+    fn undecodable_return_data_is_shown_as_bytes() {
         let mut output = string("abcd");
         output[64] = 0xff;
         let shown = said(output);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_said_in_the_contracts_words() {
+    fn revert_errors_are_decoded() {
         let abi = r#"[{"type":"function","name":"symbol","inputs":[],"outputs":[],"stateMutability":"view"},
                       {"type":"error","name":"NotYet","inputs":[{"name":"height","type":"uint256"}]}]"#;
         let error = &parse_abi(abi).unwrap().errors["NotYet"][0];
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_functions_are_shown_a_page_at_a_time() {
+    fn functions_are_paginated() {
         let one = |at: usize| {
             format!(
                 r#"{{"type":"function","name":"f{at:05}","inputs":[{{"name":"x","type":"uint256[][][]"}}],"outputs":[],"stateMutability":"view"}}"#
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_without_end_gets_no_form() {
+    fn function_with_many_parameters_has_no_form() {
         let inputs = vec![r#"{"name":"x","type":"uint256"}"#; 3_000].join(",");
         let abi = format!(r#"[{{"type":"function","name":"f","inputs":[{inputs}],"outputs":[],"stateMutability":"view"}}]"#);
         let shown = page(&abi, &FormInput::default(), &CallResults::new());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn types_in_types_without_end_are_fields_that_say_no() {
+    fn deep_types_are_rejected_at_their_field() {
         let mut kind = r#"{"name":"x","type":"uint256"}"#.to_owned();
         for _ in 0..20 {
             kind = format!(

@@ -231,7 +231,7 @@ mod tests {
     /// Page of an owner of two tokens without transfers. A spender may take 1 of each, according to a different event for each
     /// token.
     #[tokio::test]
-    async fn of_a_token_that_never_moved_the_event_tells_one_coin_from_all_ids() {
+    async fn event_distinguishes_amount_from_all_ids() {
         let filled = testing::test_app().await;
         let (owner, spender) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let (coins, pictures) = (Address::repeat_byte(3), Address::repeat_byte(4));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn allowances_are_said_in_words() {
+    fn allowances_are_described() {
         let of = |id: Option<u64>, amount: U256, has_ids| Allowance::of(id.map(U256::from), amount, has_ids, 18);
         assert_eq!(of(None, U256::MAX, false), Allowance::Unlimited);
         assert_eq!(of(None, U256::MAX - U256::from(1_000_000), false), Allowance::Unlimited);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowance_of_one_id_is_taken_back_from_that_id() {
+    fn revoke_link_names_the_id() {
         let (token, spender) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let link = Allowance::Id(U256::from(7)).revoke(token, spender).into_string();
         assert!(link.contains(&format!("a0={}&amp;a1=7#f-095ea7b3", Address::ZERO)), "{link}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_list_is_cut_into_its_parts() {
+    fn cursor_is_split_into_parts() {
         let after = |text: &str| After { after: Some(text.to_owned()) };
         let key = [vec![1; 20], vec![2; 32]].concat();
         assert_eq!(after(&hex::encode(&key)).parts([20, 32]).unwrap(), [vec![1; 20], vec![2; 32]]);

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_was_sent_comes_back_with_its_call() {
+    fn sent_form_shows_its_call() {
         let view = page("f=a9059cbb&a0=0x0707070707070707070707070707070707070707&a1=5");
         assert!(view.contains(&format!("0xa9059cbb{:0>64}{:0>64}", "07".repeat(20), "5")), "{view}");
         assert!(view.contains("'transfer(address,uint256)' '0x0707070707070707070707070707070707070707' '5'"), "{view}");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn approvals_are_taken_back_whatever_the_interface_tells() {
+    fn revoke_form_needs_no_abi() {
         const VIEW: &str = r#"[{"type":"function","name":"approve","inputs":[{"name":"a","type":"address"},{"name":"b","type":"uint256"}],"outputs":[],"stateMutability":"view"}]"#;
         let spender = "0x0707070707070707070707070707070707070707";
         let word = "07".repeat(20);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_stands_at_its_field_beside_what_was_typed() {
+    fn error_is_shown_at_its_field() {
         let view = page("f=a9059cbb&a0=<script>&a1=5");
         assert!(
             view.contains("value=\"&lt;script&gt;\"") && view.contains("aria-describedby=\"f-a9059cbb-0-wrong\""),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn coins_go_only_where_they_are_taken() {
+    fn value_field_only_for_payable_functions() {
         let view = page("f=d0e30db0&value=1.5");
         assert!(view.contains("--value 1500000000000000000"), "{view}");
         for wrong in ["1,5", "-1", "1e3", "1 gwei", "0x10", "1.0000000000000000001", &"9".repeat(90)] {
@@ -329,12 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn words_for_a_shell_stay_words() {
+    fn shell_arguments_are_quoted() {
         assert_eq!(quoted("a'; rm -rf / #"), r"'a'\''; rm -rf / #'");
     }
 
     #[test]
-    fn wallets_are_told_of_a_node_on_this_machine_only() {
+    fn only_local_node_url_is_shared() {
         let indexer_status = Snapshot { chain_id: Some(7), currency: "CRN".into(), ..Snapshot::default() };
         assert!(wallet(&indexer_status, "http://127.0.0.1:8545").into_string().contains("data-rpc=\"http://127.0.0.1:8545\""));
         for far in ["http://10.0.0.7:8545", "http://localhost:secret@10.0.0.7:8545", "http://127.0.0.1.example:8545", "node"] {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_is_given_its_words() {
+    fn wallet_script_receives_its_texts() {
         let view = wallet(&Snapshot::default(), "node").into_string();
         assert!(view.contains("&quot;anyway&quot;:&quot;Send anyway&quot;"), "{view}");
     }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_counted_drawn_and_told() {
+    fn lanes_are_counted_and_drawn() {
         let page = section(Some(&told(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
         assert_eq!(cells(&page), ["0", "2", "1", "0", "5", "3", "1", "1"]);
         for words in ["2 of 8 used", "9, of which 3 again", "1.23 ms", "5 transactions in 2 lanes; 2 executed again"] {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said() {
+    fn unknown_execution_is_stated() {
         assert!(section(None).into_string().contains(texts::UNKNOWN));
         let one = told(&[3], &[2]);
         assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 executed again"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_block_is_drawn_in_part_and_counted_whole() {
+    fn large_block_is_drawn_in_part() {
         let page = section(Some(&told(&[1; 5_000], &[1; 5_000]))).into_string();
         assert_eq!(cells(&page), ["1", "5,000", "0", "0"]);
         assert!(page.contains("Only the first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
@@ -152,7 +152,7 @@ mod tests {
 
     /// A node may report anything: lists of different lengths, and more lanes than threads.
     #[test]
-    fn what_does_not_fit_is_cut() {
+    fn inconsistent_statistics_are_truncated() {
         let page = section(Some(&told(&[255, 9], &[255]))).into_string();
         assert_eq!(cells(&page), ["255", "1", "1", "0"]);
         section(Some(&told(&[], &[1, 2])));

@@ -58,7 +58,7 @@ fn panel(pick: Selection) -> String {
 }
 
 #[test]
-fn a_skipped_leader_is_a_crossed_diamond_whether_it_proposed_or_not() {
+fn skipped_leader_is_a_crossed_diamond() {
     let page = rounds::draw(&window(), &SelectedItem::default()).into_string();
     for (id, title) in [
         ("s2-0", "Leader 1 of round 2: validator 2, skipped (no block)"),
@@ -75,7 +75,7 @@ fn a_skipped_leader_is_a_crossed_diamond_whether_it_proposed_or_not() {
 }
 
 #[test]
-fn what_a_skipped_leader_proposed_is_ordered_by_a_later_one() {
+fn proposal_of_skipped_leader_is_ordered_later() {
     let window = window();
     let ordered = rounds::ordered(&window);
     assert!(ordered.contains(&digest(3, 3)), "validator 0, which leads round 4, builds on it");
@@ -86,7 +86,7 @@ fn what_a_skipped_leader_proposed_is_ordered_by_a_later_one() {
 }
 
 #[test]
-fn the_panel_says_that_it_was_skipped_and_by_which_rule() {
+fn panel_shows_skip_rule() {
     let empty = panel(Selection::Slot(2, 0));
     for says in [
         "<span class=\"tag bad\">skipped</span>",
@@ -103,7 +103,7 @@ fn the_panel_says_that_it_was_skipped_and_by_which_rule() {
 }
 
 #[test]
-fn the_table_the_legend_and_the_explanation_have_words_for_it() {
+fn table_and_legend_show_skips() {
     let table = table::rounds(&window()).into_string();
     for says in ["v2, skipped: no block<", "v3, skipped: 3 of 4 do not vote for it<", "v1, committed: direct: 3 of 4 certify, "]
     {
@@ -115,7 +115,7 @@ fn the_table_the_legend_and_the_explanation_have_words_for_it() {
 }
 
 #[test]
-fn of_two_proposals_for_one_place_the_table_marks_both() {
+fn table_marks_equivocation() {
     let mut window = window();
     let vertices = &mut window.rounds.get_mut(&3).unwrap().vertices;
     vertices.insert(1, DagVertex { digest: keccak256("another"), ..vertex(3, 0) });
@@ -125,7 +125,7 @@ fn of_two_proposals_for_one_place_the_table_marks_both() {
 
 /// A node of another version may omit the time of the decision.
 #[test]
-fn a_verdict_without_a_time_is_not_called_open() {
+fn verdict_without_time_is_not_undecided() {
     for (status, says) in [(Skipped, "unknown"), (Undecided, "undecided")] {
         let mut window = window();
         let slot = &mut window.rounds.get_mut(&2).unwrap().slots[0];

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn peers_stand_below_their_node_validators_first() {
+    async fn peers_are_sorted_validators_first() {
         let filled = testing::test_app().await;
         let committee = filled.app.status().committee;
         // One peer claims a position that belongs to another key.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_matrix_has_a_row_for_every_node_that_was_asked() {
+    async fn matrix_has_a_row_per_node() {
         let filled = testing::test_app().await;
         let committee = filled.app.status().committee;
         let silent = NodePeers { own: Some(peer(3, Some(3), None)), peers: None };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn shades_say_where_they_begin() {
+    fn shades_have_bounds() {
         assert_eq!([0, 999, 1_000, 49_999, 50_000, 150_000, u64::MAX].map(step), [0, 0, 1, 2, 3, 4, 4]);
         assert_eq!([shade(0), shade(3), shade(4)], [texts::below(1), texts::below(150), texts::from(150)]);
     }

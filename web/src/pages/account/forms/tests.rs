@@ -7,7 +7,7 @@ fn asked(query: &[(&str, &str)]) -> FormInput {
 }
 
 #[test]
-fn the_end_of_an_address_is_read() {
+fn query_is_parsed() {
     let read =
         asked(&[("f", "0xa9059cbb"), ("a0", "x"), ("a31", "y"), ("a32", "z"), ("b", "?"), ("value", " 1 "), ("first", "50")]);
     let values = BTreeMap::from([(0, "x".to_owned()), (31, "y".to_owned())]);
@@ -21,7 +21,7 @@ fn the_end_of_an_address_is_read() {
 }
 
 #[test]
-fn what_was_typed_becomes_a_call() {
+fn input_is_encoded() {
     for (signature, typed, words) in [
         ("f(uint256)", &["5"][..], &["5"][..]),
         ("f(uint256,bool)", &["0x10", "true"], &["10", "1"]),
@@ -44,7 +44,7 @@ fn what_was_typed_becomes_a_call() {
 }
 
 #[test]
-fn what_cannot_be_read_names_its_field() {
+fn encode_error_names_its_field() {
     for (signature, typed, field) in [
         ("f(uint256)", &[""][..], 0),
         ("f(uint256)", &["1.5"], 0),
@@ -67,7 +67,7 @@ fn what_cannot_be_read_names_its_field() {
 }
 
 #[test]
-fn every_field_has_a_label_of_its_own() {
+fn fields_have_distinct_labels() {
     let function = Function::parse("function f(address to, bool, string memory words) payable").unwrap();
     let asked = FormInput::default();
     let form = Form { function: &function, page: "/p", button: texts::SEND, currency: "CRN", asked: &asked, wrong: None };

@@ -79,7 +79,7 @@ fn named(digest: B256) -> String {
 }
 
 #[test]
-fn a_car_stands_in_its_lane_before_the_cut_that_was_decided_next() {
+fn car_is_drawn_before_next_cut() {
     let cars = vec![car(0, 1, 500), car(0, 2, 1_000), car(1, 1, 1_001), car(2, 1, 2_999), car(3, 1, 3_001)];
     let window = window(slots(), cars);
     assert_eq!(columns(&window), [Some(1), Some(1), Some(2), Some(3), None]);
@@ -98,7 +98,7 @@ fn a_car_stands_in_its_lane_before_the_cut_that_was_decided_next() {
 }
 
 #[test]
-fn a_crowd_widens_its_column_and_nobody_hides_anybody() {
+fn crowded_column_is_wider() {
     let crowd = (1..=30).map(|place| car(2, place, 1_000 + place)).collect();
     let window = window(slots(), crowd);
     let places = Places::of(&window);
@@ -112,7 +112,7 @@ fn a_crowd_widens_its_column_and_nobody_hides_anybody() {
 
 /// Position 4 of lane 1 is before the start of the picture.
 #[test]
-fn cars_are_linked_to_those_before_them_that_are_drawn() {
+fn cars_link_to_drawn_parents() {
     let window = window(slots(), vec![car(0, 1, 500), car(1, 5, 600), car(0, 2, 1_500)]);
     let places = Places::of(&window);
     let [(x, y), (to_x, to_y)] = [2, 1].map(|place| places.points[&digest(0, place)]);
@@ -120,7 +120,7 @@ fn cars_are_linked_to_those_before_them_that_are_drawn() {
 }
 
 #[test]
-fn what_is_selected_is_marked_and_so_is_what_it_builds_on() {
+fn selection_and_parents_are_marked() {
     let window = window(slots(), vec![car(0, 1, 500), car(1, 1, 600), car(0, 2, 1_500)]);
     let classes = |pick, id: &str| {
         let page = draw(&window, &SelectedItem::find(&window, pick)).into_string();
@@ -135,7 +135,7 @@ fn what_is_selected_is_marked_and_so_is_what_it_builds_on() {
 }
 
 #[test]
-fn a_cut_is_drawn_as_it_was_agreed_on() {
+fn cut_shows_fast_or_slow_path() {
     for (why, class, shape) in [
         ("fast in view 0", "cut", "<rect class=\"badge\""),
         ("slow in view 0", "cut is-slow", "l9 9-9 9-9-9z\""),
@@ -156,7 +156,7 @@ fn a_cut_is_drawn_as_it_was_agreed_on() {
 
 /// Autobahn never reports these two states, but a node might.
 #[test]
-fn what_was_not_agreed_on_is_a_gap() {
+fn undecided_slot_is_a_gap() {
     for status in [SlotStatus::Undecided, SlotStatus::Skipped] {
         let window = window(vec![agreed(1, "fast in view 0"), LeaderSlot { status, ..agreed(2, "slow") }], vec![]);
         let page = picture(&window);
@@ -166,7 +166,7 @@ fn what_was_not_agreed_on_is_a_gap() {
 }
 
 #[test]
-fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
+fn panel_explains_rule_of_cut() {
     for (why, says) in [
         ("fast in view 0", "all validators voted for the cut of the first leader"),
         ("slow in view 0", "not all validators voted in time: a quorum voted for the cut of the first leader"),
@@ -181,7 +181,7 @@ fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
 
 /// Slot 2 was decided before slot 1, and nothing is known about slot 3.
 #[test]
-fn a_slot_of_which_nothing_is_known_is_a_gap() {
+fn unknown_slot_is_a_gap() {
     let window = window(vec![agreed(2, "fast in view 0")], vec![car(0, 1, 1_500), car(0, 2, 2_500)]);
     assert_eq!(columns(&window), [Some(2), None]);
     let page = picture(&window);
@@ -193,7 +193,7 @@ fn a_slot_of_which_nothing_is_known_is_a_gap() {
 }
 
 #[test]
-fn a_validator_that_signs_two_cars_for_one_place_is_shown_with_both() {
+fn equivocating_cars_are_both_drawn() {
     let other = DagVertex { digest: keccak256("another"), ..car(2, 1, 700) };
     let window = window(slots(), vec![car(1, 1, 650), car(2, 1, 700), other, car(2, 2, 800)]);
     let both = [digest(2, 1), keccak256("another")];
@@ -214,7 +214,7 @@ fn a_validator_that_signs_two_cars_for_one_place_is_shown_with_both() {
 }
 
 #[test]
-fn nothing_known_is_lanes_without_cars() {
+fn unknown_cars_leave_lanes_empty() {
     let window = window(vec![], vec![]);
     let page = picture(&window);
     assert_eq!((page.matches("class=\"lane\"").count(), page.matches("class=\"gap\"").count()), (4, 3));
@@ -225,7 +225,7 @@ fn nothing_known_is_lanes_without_cars() {
 }
 
 #[tokio::test]
-async fn the_page_speaks_of_lanes_before_there_are_any() {
+async fn empty_page_describes_lanes() {
     let filled = testing::test_app().await;
     filled.introduce(AUTOBAHN);
     let at = DagQuery { round: None, pick: None };
@@ -234,7 +234,7 @@ async fn the_page_speaks_of_lanes_before_there_are_any() {
 }
 
 #[test]
-fn what_came_after_the_newest_cut_is_in_the_table_as_well() {
+fn table_lists_unordered_cars() {
     let mut window = window(slots(), vec![car(0, 1, 500), car(3, 1, 3_500)]);
     let table = table::lanes(&window).into_string();
     let (waits, rest) = table.split_once("Car 1, Validator 3").unwrap();
@@ -250,7 +250,7 @@ fn what_came_after_the_newest_cut_is_in_the_table_as_well() {
 }
 
 #[test]
-fn what_the_node_says_of_a_cut_is_text_and_nothing_else() {
+fn rule_of_cut_is_escaped() {
     let evil = "slow</title><script>alert(1)</script>\"\u{202e}\u{0}";
     let window = window(vec![agreed(1, evil)], vec![]);
     let selected = SelectedItem::find(&window, Selection::Slot(1, 0));
@@ -273,7 +273,7 @@ fn signed() -> Window {
 }
 
 #[test]
-fn who_signed_for_what_is_selected_is_marked_in_its_lane() {
+fn signers_are_marked_in_their_lanes() {
     let window = signed();
     let places = Places::of(&window);
     let page = |pick| draw(&window, &SelectedItem::find(&window, pick)).into_string();
@@ -309,7 +309,7 @@ fn who_signed_for_what_is_selected_is_marked_in_its_lane() {
 }
 
 #[test]
-fn the_panel_names_who_voted_who_confirmed_and_who_holds_a_car() {
+fn panel_names_voters_and_holders() {
     let window = signed();
     let named = |validators: &[u64]| -> String {
         validators.iter().map(|validator| format!(" {}", parts::validator(*validator).into_string())).collect()
@@ -332,7 +332,7 @@ fn the_panel_names_who_voted_who_confirmed_and_who_holds_a_car() {
 }
 
 #[test]
-fn the_table_and_the_legend_have_them_as_well() {
+fn table_and_legend_show_signers() {
     let table = table::lanes(&signed()).into_string();
     for says in [
         "v1, committed: fast in view 0, voted by v0 v1 v2 v3<",
@@ -350,7 +350,7 @@ fn the_table_and_the_legend_have_them_as_well() {
 
 /// There are four lanes.
 #[test]
-fn signers_that_no_committee_has_are_not_drawn() {
+fn unknown_signers_are_not_drawn() {
     let mut window = signed();
     window.rounds.get_mut(&1).unwrap().slots[0].voters = vec![3, 4, u64::MAX];
     window.cars[0].holders = vec![4, u64::MAX];
