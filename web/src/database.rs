@@ -217,7 +217,7 @@ impl Place {
     /// Greater than every valid place.
     pub const END: Self = Self(i64::MAX);
 
-    /// Most items of one kind in a block.
+    /// Maximum number of items of one kind in a block.
     pub const ROOM: usize = 1 << PLACES;
 
     /// Returns the place of item number `position` of a block, counted from 0.

@@ -9,7 +9,7 @@
 //! ──executions───▶                                             execution statistics of the newest blocks on that node
 //! ```
 //!
-//! The database is the only state: the indexer starts after the newest block in it. Blocks come first; the other lanes
+//! The database is the only state: the indexer starts after the newest block in it. Blocks come first; the other tasks
 //! follow them and store their progress in `meta`.
 //!
 //! This chain has no reorganizations, but a development chain can be reverted. Then the node's blocks no longer extend
@@ -55,7 +55,7 @@ use std::{
 use subscription::Notifications;
 use write::{FetchedMetadata, Tip};
 
-/// Most blocks of one request, and concurrent requests. A node limits the size of its responses, so large blocks are
+/// Maximum number of blocks of one request, and concurrent requests. A node limits the size of its responses, so large blocks are
 /// fetched in smaller requests.
 const BLOCKS_AT_ONCE: u64 = 16;
 const REQUESTS_AT_ONCE: usize = 4;
@@ -66,7 +66,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Pause after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Most contracts whose code is fetched in one request.
+/// Maximum number of contracts whose code is fetched in one request.
 const CODES_AT_ONCE: usize = 16;
 
 /// Key in `meta`: the node's chain and validators, so that pages can show them while the node is unreachable.
@@ -144,8 +144,8 @@ impl Indexer {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
         // Stored data is used until the node responds.
-        if let Some(said) = write::remembered(&mut connection, INTRODUCTION).await?
-            && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&said)
+        if let Some(stored) = write::remembered(&mut connection, INTRODUCTION).await?
+            && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&stored)
         {
             indexer_status.set_chain(chain_id, genesis, development, committee);
         }
@@ -251,8 +251,8 @@ impl Indexer {
         self.committee = committee.validators.len() as u64;
         self.dag.chain_identified(&committee.engine, self.committee);
         self.executions.chain_identified();
-        let said = json!((chain_id, genesis, self.development, &committee));
-        write::remember(&mut self.connection, INTRODUCTION, said.to_string()).await?;
+        let stored = json!((chain_id, genesis, self.development, &committee));
+        write::remember(&mut self.connection, INTRODUCTION, stored.to_string()).await?;
         self.indexer_status.set_chain(chain_id, genesis, self.development, committee);
         self.identified = true;
         Ok(())
@@ -267,7 +267,7 @@ impl Indexer {
         }
     }
 
-    /// Runs all lanes once. Returns `true` if there is more to do at once.
+    /// Runs all tasks once. Returns `true` if there is more to do at once.
     async fn turn(&mut self) -> Result<bool, IndexError> {
         let heads = self.node.heads().await?;
         let heard_ms = now_ms();
@@ -287,11 +287,11 @@ impl Indexer {
         let heard_ms = self.at_head.then_some(heard_ms);
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
         // Certificates may be missing, or take long to catch up, and the node drops rounds meanwhile. So the error of
-        // one lane is returned only after the others have run.
+        // one task is returned only after the others have run.
         let dag =
             self.dag.follow(&self.node, &mut self.connection, &self.live, &self.indexer_status, &self.notifications).await;
         // Before the certificate, because the page of a block is final with it.
-        let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
+        let has_statistics = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await;
         if let Ok(Some(certified)) = certified {
             self.indexer_status.set_certified(Some(certified));
@@ -301,7 +301,7 @@ impl Indexer {
         self.indexer_status.set_traced(self.calls.reached(&mut self.connection).await?);
         dag?;
         let certified = certified?.is_some();
-        Ok(grew || too_large || traced || told || certified)
+        Ok(grew || too_large || traced || has_statistics || certified)
     }
 
     /// Returns `true` if the indexed blocks agree with the node's head.
@@ -347,7 +347,7 @@ impl Indexer {
         let mut pieces = stream::iter(pieces).buffered(REQUESTS_AT_ONCE);
         let mut group = Group::default();
         self.at_once = BLOCKS_AT_ONCE.min(2 * at_once);
-        // Bounded, so that the other lanes get their turn.
+        // Bounded, so that the other tasks get their turn.
         for _ in 0..64 {
             let follow = match pieces.try_next().await {
                 Ok(Some(blocks)) => self.take(&mut group, blocks).await,
@@ -407,8 +407,8 @@ impl Indexer {
         let tip = Tip { number, hash: last.hash };
         let ticks: Vec<_> = digests.iter().map(Tick::of).collect();
         let written = async {
-            let asked = self.ask_about(&digests).await?;
-            Ok(write::write(&mut self.connection, digests, &asked).await?)
+            let metadata = self.fetch_metadata(&digests).await?;
+            Ok(write::write(&mut self.connection, digests, &metadata).await?)
         };
         if let Err(error) = written.await {
             // Nothing of the group was written, unless by another process.
@@ -432,17 +432,17 @@ impl Indexer {
     }
 
     /// Fetches data about tokens and contracts that the blocks mention but do not contain.
-    async fn ask_about(&mut self, digests: &[Digest]) -> Result<FetchedMetadata, IndexError> {
+    async fn fetch_metadata(&mut self, digests: &[Digest]) -> Result<FetchedMetadata, IndexError> {
         let unknown = write::unknown(&mut self.connection, digests).await?;
-        let mut asked = FetchedMetadata::default();
+        let mut metadata = FetchedMetadata::default();
         let names = tokens::names(&self.node, &unknown.tokens).await?;
-        asked.tokens = unknown.tokens.into_iter().zip(names).collect();
+        metadata.tokens = unknown.tokens.into_iter().zip(names).collect();
         for addresses in unknown.contracts.chunks(CODES_AT_ONCE) {
             let codes = self.node.codes(addresses.to_vec()).await?;
             let codes = addresses.iter().zip(codes).filter(|(_, code)| !code.is_empty());
-            asked.contracts.extend(codes.map(|(address, code)| (*address, Code::read(&code))));
+            metadata.contracts.extend(codes.map(|(address, code)| (*address, Code::read(&code))));
         }
-        Ok(asked)
+        Ok(metadata)
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-/// Most addresses with a bucket. To admit one more, an address with a full bucket is evicted. Only the `EVICTION_CANDIDATES`
+/// Maximum number of addresses with a bucket. To admit one more, an address with a full bucket is evicted. Only the `EVICTION_CANDIDATES`
 /// addresses that were examined longest ago are examined, because all other requests wait for the lock meanwhile.
 const MAX_ADDRESSES: usize = 50_000;
 const EVICTION_CANDIDATES: usize = 8;
@@ -94,16 +94,16 @@ impl RateLimiter {
     }
 }
 
-/// Reason why no place is free.
+/// Reason why no permit is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReached {
-    /// All places are taken.
+    /// All permits are taken.
     Total,
-    /// This address has as many places as one address may have.
+    /// This address has as many permits as one address may have.
     PerAddress,
 }
 
-/// A concurrency limit: a fixed number of places, in total and for each address.
+/// A concurrency limit: a fixed number of permits, in total and for each address.
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
     max: usize,
@@ -118,12 +118,12 @@ struct InUse {
 }
 
 impl ConcurrencyLimit {
-    /// Allows `max` places in total and `max_per_address` for each address.
+    /// Allows `max` permits in total and `max_per_address` for each address.
     pub fn new(max: usize, max_per_address: usize) -> Arc<Self> {
         Arc::new(Self { max, max_per_address, in_use: Mutex::default() })
     }
 
-    /// Takes a place until the returned guard is dropped. With `None`, only the total limit applies.
+    /// Takes a permit until the returned guard is dropped. With `None`, only the total limit applies.
     pub fn acquire(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Permit, LimitReached> {
         let address = address.map(Origin::of);
         let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +142,7 @@ impl ConcurrencyLimit {
     }
 }
 
-/// A taken place. Dropping it frees the place.
+/// A taken permit. Dropping it frees the permit.
 #[derive(Debug)]
 pub struct Permit {
     limit: Arc<ConcurrencyLimit>,

@@ -5,7 +5,7 @@ use alloy_primitives::B256;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-/// Most ticks that a slow receiver may lag behind. Beyond that it misses ticks and receives a lag error.
+/// Maximum number of ticks that a slow receiver may lag behind. Beyond that it misses ticks and receives a lag error.
 const MAX_BEHIND: usize = 256;
 
 /// An event that changes what pages show. The browser receives it as JSON.

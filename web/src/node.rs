@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-/// Most concurrent requests to the node, for pages and for the indexer each. Further requests wait.
+/// Maximum number of concurrent requests to the node, for pages and for the indexer each. Further requests wait.
 pub(crate) const MAX_CONCURRENT: usize = 16;
 
 /// Gas limit of a metadata call, many times the cost of reading a name. A batch of endless loops ends long before the
@@ -284,12 +284,12 @@ impl Node {
     ) -> Result<T, NodeError> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| NodeError::Lost)?;
         let client = self.client.clone();
-        let answer = tokio::task::spawn_blocking(move || {
-            let answer = ask(&client);
+        let response = tokio::task::spawn_blocking(move || {
+            let response = ask(&client);
             drop(turn);
-            answer
+            response
         });
-        Ok(answer.await.map_err(|_| NodeError::Lost)??)
+        Ok(response.await.map_err(|_| NodeError::Lost)??)
     }
 
     /// Sends a request with any method.
@@ -343,10 +343,10 @@ impl Node {
     pub async fn whole_blocks(&self, first: u64, count: u64) -> Result<Vec<WholeBlock>, NodeError> {
         self.with(move |client| {
             let requests: Vec<_> = (first..first + count).flat_map(requests).collect();
-            let answers: Vec<_> = client.transport().batch::<Box<RawValue>>(&requests)?;
-            let mut answers = answers.into_iter();
+            let responses: Vec<_> = client.transport().batch::<Box<RawValue>>(&requests)?;
+            let mut responses = responses.into_iter();
             let mut blocks = Vec::new();
-            while let (Some(block), Some(receipts), Some(ordering)) = (answers.next(), answers.next(), answers.next()) {
+            while let (Some(block), Some(receipts), Some(ordering)) = (responses.next(), responses.next(), responses.next()) {
                 let (block, receipts, ordering) = (decode(&block?)?, decode(&receipts?)?, decode(&ordering?)?);
                 let (Some(block), Some(receipts)): (Option<Block>, _) = (block, receipts) else { break };
                 let ordering: Option<Ordering> = ordering;
@@ -407,9 +407,9 @@ impl Node {
     pub async fn account(&self, address: Address) -> Result<(U256, u64, Bytes), NodeError> {
         let ask = |method| Request { method, params: json!([address, "latest"]) };
         let requests = vec![ask("eth_getBalance"), ask("eth_getTransactionCount"), ask("eth_getCode")];
-        let answers: Vec<Result<Box<RawValue>, _>> = self.ask_all(requests).await?;
-        let mut answers = answers.into_iter();
-        let mut next = || answers.next().unwrap_or_else(|| Err(invalid_response("batch", "a response is missing")));
+        let responses: Vec<Result<Box<RawValue>, _>> = self.ask_all(requests).await?;
+        let mut responses = responses.into_iter();
+        let mut next = || responses.next().unwrap_or_else(|| Err(invalid_response("batch", "a response is missing")));
         let (balance, nonce, code) = (next()?, next()?, next()?);
         let nonce: U64 = decode(&nonce)?;
         Ok((decode(&balance)?, nonce.to(), decode(&code)?))
@@ -423,16 +423,16 @@ impl Node {
             params: json!([{"to": to, "input": input, "gas": METADATA_CALL_GAS}, "latest"]),
         };
         let requests: Vec<_> = calls.iter().map(request).collect();
-        let answers: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;
+        let responses: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;
         let mut found = Vec::with_capacity(calls.len());
-        for (request, mut answer) in requests.into_iter().zip(answers) {
-            if answer.as_ref().is_err_and(has_no_room) {
+        for (request, mut response) in requests.into_iter().zip(responses) {
+            if response.as_ref().is_err_and(has_no_room) {
                 // The response to another call used up the size limit of the batch. This call may fit alone.
-                answer = self.ask_all(vec![request]).await?.pop().unwrap_or(answer);
+                response = self.ask_all(vec![request]).await?.pop().unwrap_or(response);
             }
-            found.push(match answer {
+            found.push(match response {
                 Err(error) if is_refusal(&error) => None,
-                answer => Some(answer?),
+                response => Some(response?),
             });
         }
         Ok(found)
@@ -453,8 +453,8 @@ impl Node {
     pub async fn codes(&self, addresses: Vec<Address>) -> Result<Vec<Bytes>, NodeError> {
         let request = |address: &Address| Request { method: "eth_getCode", params: json!([address, "latest"]) };
         let requests: Vec<_> = addresses.iter().map(request).collect();
-        let answers: Vec<Result<Bytes, _>> = self.ask_all(requests).await?;
-        Ok(answers.into_iter().collect::<Result<_, _>>()?)
+        let responses: Vec<Result<Bytes, _>> = self.ask_all(requests).await?;
+        Ok(responses.into_iter().collect::<Result<_, _>>()?)
     }
 }
 
@@ -480,8 +480,8 @@ pub fn quantity(number: u64) -> String {
     format!("{number:#x}")
 }
 
-fn decode<T: DeserializeOwned>(answer: &RawValue) -> Result<T, ClientError> {
-    serde_json::from_str(answer.get()).map_err(|error| invalid_response("batch", &error.to_string()))
+fn decode<T: DeserializeOwned>(response: &RawValue) -> Result<T, ClientError> {
+    serde_json::from_str(response.get()).map_err(|error| invalid_response("batch", &error.to_string()))
 }
 
 fn invalid_response(method: &str, problem: &str) -> ClientError {

@@ -25,10 +25,10 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of a request. A node that exceeds it is shown as silent.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Most peers of a node that are kept.
+/// Maximum number of peers of a node that are kept.
 const MAX_PEERS: usize = 1_000;
 
-/// Most characters of a client version or a peer id.
+/// Maximum number of characters of a client version or a peer id.
 const MAX_TEXT: usize = 64;
 
 /// The peer graph; see the module. Cheap to clone.
@@ -131,11 +131,11 @@ impl PeerGraph {
     }
 
     async fn ask(&self, known: &[NodePeers]) -> Poll {
-        let asked = self.nodes.iter().cloned().map(|node| task::spawn_blocking(move || node.peers()));
-        let answers = join_all(asked).await.into_iter().map(|answer| answer.ok()?.ok());
-        let who = |at: usize| known.get(at).and_then(|row| row.own.clone());
+        let requests = self.nodes.iter().cloned().map(|node| task::spawn_blocking(move || node.peers()));
+        let answers = join_all(requests).await.into_iter().map(|answer| answer.ok()?.ok());
+        let identity = |at: usize| known.get(at).and_then(|row| row.own.clone());
         let row = |(at, answer): (usize, Option<Peers>)| {
-            answer.map_or_else(|| NodePeers { own: who(at), peers: None }, NodePeers::of)
+            answer.map_or_else(|| NodePeers { own: identity(at), peers: None }, NodePeers::of)
         };
         Poll { polled_ms: now_ms(), rows: answers.enumerate().map(row).collect() }
     }
@@ -220,8 +220,8 @@ mod tests {
 
     /// Starts a node that counts requests and answers request number `n` if `answers(n)` is true.
     async fn node(peers: Peers, answers: impl Fn(u64) -> bool + Clone + Send + Sync + 'static) -> (String, Arc<AtomicU64>) {
-        let asked = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&asked);
+        let requests = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&requests);
         let answer = move || {
             let result = answers(counter.fetch_add(1, Ordering::Relaxed)).then(|| peers.clone());
             async move { Json(json!({"jsonrpc": "2.0", "id": 1, "result": result})) }
@@ -229,7 +229,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(answer))).await });
-        (url, asked)
+        (url, requests)
     }
 
     fn alone(key: u8) -> Peers {
@@ -238,34 +238,34 @@ mod tests {
 
     #[tokio::test]
     async fn concurrent_readers_share_a_request() {
-        let (url, asked) = node(alone(1), |_| true).await;
+        let (url, requests) = node(alone(1), |_| true).await;
         let peer_graph = PeerGraph::new([url]);
         let begin = Instant::now();
         let rounds = join_all((0..50).map(|_| peer_graph.at(begin))).await;
         assert!(rounds.iter().all(|poll| poll.rows[0].own == Some(peer(1))), "{rounds:?}");
         peer_graph.at(begin + REFRESH_INTERVAL - Duration::from_millis(1)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
         join(peer_graph.at(begin + REFRESH_INTERVAL), peer_graph.at(begin + REFRESH_INTERVAL)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test]
     async fn node_info_is_requested_once_for_all_readers() {
-        let (url, asked) = node(alone(1), |_| true).await;
+        let (url, requests) = node(alone(1), |_| true).await;
         let (other, never) = node(alone(2), |_| true).await;
         let peer_graph = PeerGraph::new([url, other]);
         let begin = Instant::now();
         join_all((0..50).map(|_| peer_graph.node_info_at(begin))).await;
         peer_graph.node_info_at(begin + REFRESH_INTERVAL - Duration::from_millis(1)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 2, "three questions together, and one for its statistics");
+        assert_eq!(requests.load(Ordering::Relaxed), 2, "three questions together, and one for its statistics");
         peer_graph.node_info_at(begin + REFRESH_INTERVAL).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 4);
+        assert_eq!(requests.load(Ordering::Relaxed), 4);
         assert_eq!(never.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
     async fn cancelled_readers_cause_no_requests() {
-        let (url, asked) = node(alone(1), |_| true).await;
+        let (url, requests) = node(alone(1), |_| true).await;
         let peer_graph = PeerGraph::new([url]);
         let begin = Instant::now();
         for _ in 0..50 {
@@ -274,7 +274,7 @@ mod tests {
             task::yield_now().await;
         }
         peer_graph.at(begin).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test]

@@ -103,11 +103,11 @@ async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Tra
         let digests: Vec<_> = group.iter().map(|block| digest(block, None).expect("a digest")).collect();
         let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
         let token = |at: usize| Name { name: format!("Token {at}"), symbol: format!("TKN{at}"), decimals: 18 };
-        let asked = write::FetchedMetadata {
+        let metadata = write::FetchedMetadata {
             tokens: unknown.tokens.into_iter().enumerate().map(|(at, address)| (address, token(at))).collect(),
             contracts: unknown.contracts.into_iter().map(|address| (address, code.clone())).collect(),
         };
-        write::write(&mut connection, digests, &asked).await.expect("written");
+        write::write(&mut connection, digests, &metadata).await.expect("written");
         besides::write(&mut connection, told).await;
         busy += began.elapsed();
         step += began.elapsed();

@@ -15,7 +15,7 @@ use alloy_primitives::{B256, Bytes};
 use corniche_types::SignerBitmap;
 use sqlx::any::AnyRow;
 
-/// Most batches and skipped transactions in the response for one block.
+/// Maximum number of batches and skipped transactions in the response for one block.
 const FIRST: i64 = 500;
 
 object! {
@@ -264,16 +264,16 @@ impl Skipped {
 }
 
 impl Execution {
-    fn of(told: corniche_api::Execution) -> Self {
+    fn of(execution: corniche_api::Execution) -> Self {
         Self {
-            threads: told.threads,
-            runs: told.runs,
-            runs_again: told.runs_again,
-            waits: told.waits,
-            adopted: told.adopted,
-            duration_us: told.duration_us,
-            lane_of: told.lane_of,
-            runs_of: told.runs_of,
+            threads: execution.threads,
+            runs: execution.runs,
+            runs_again: execution.runs_again,
+            waits: execution.waits,
+            adopted: execution.adopted,
+            duration_us: execution.duration_us,
+            lane_of: execution.lane_of,
+            runs_of: execution.runs_of,
         }
     }
 }

@@ -24,7 +24,7 @@ use axum::{
 };
 use futures::{StreamExt, future::BoxFuture, stream};
 
-/// Most rows of a file, and rows of a chunk.
+/// Maximum number of rows of a file, and rows of a chunk.
 pub const MAX_ROWS: u64 = 50_000;
 const PIECE: i64 = 500;
 

@@ -38,7 +38,7 @@ object! {
 pub struct DagRound {
     round: u64,
     #[serde(flatten)]
-    told: Round,
+    content: Round,
 }
 
 impl HasSchema for DagRound {
@@ -70,7 +70,7 @@ pub async fn show(request: ApiRequest) -> Result<Dag, Problem> {
         to_round: window.last,
         oldest_round: window.oldest,
         newest_round: window.newest,
-        rounds: window.rounds.into_iter().map(|(round, told)| DagRound { round, told }).collect(),
+        rounds: window.rounds.into_iter().map(|(round, content)| DagRound { round, content }).collect(),
         cars: window.cars,
     })
 }

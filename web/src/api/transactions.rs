@@ -18,7 +18,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use corniche_api::TransactionStatus;
 use sqlx::any::AnyRow;
 
-/// Most logs, transfers and calls, each, in the response for one transaction.
+/// Maximum number of logs, transfers and calls, each, in the response for one transaction.
 const FIRST: i64 = 50;
 
 object! {

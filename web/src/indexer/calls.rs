@@ -1,4 +1,4 @@
-//! Inner calls, from traces. The node has to re-execute blocks, so this lane has its own pace: a few blocks
+//! Inner calls, from traces. The node has to re-execute blocks, so this task has its own pace: a few blocks
 //! concurrently in each turn, and only blocks with contract calls. Blocks whose state the node has pruned are skipped.
 
 use super::{IndexError, digest::role, progress::Progress, write};
@@ -14,22 +14,22 @@ use std::{collections::BTreeSet, time::Instant};
 /// Key in `meta`: the newest block that was processed.
 const KEY: &str = "traced";
 
-/// Most blocks that one turn searches for calls.
+/// Maximum number of blocks that one turn searches for calls.
 const BLOCKS_AT_ONCE: u64 = 1_000;
 
-/// Most concurrent trace requests in one turn. The trace of one block may be as large as the node's response limit.
+/// Maximum number of concurrent trace requests in one turn. The trace of one block may be as large as the node's response limit.
 const TRACES_AT_ONCE: usize = 4;
 
-/// Most attempts to trace a block.
+/// Maximum number of attempts to trace a block.
 const MAX_ATTEMPTS: u32 = 40;
 
-/// Progress is not logged while the lane is at most this many blocks behind.
+/// Progress is not logged while the task is at most this many blocks behind.
 const NEAR: u64 = 32;
 
-/// Most calls of a block that are kept.
+/// Maximum number of calls of a block that are kept.
 const MAX_CALLS: usize = 50_000;
 
-/// Most characters of an error message, and most bytes of its return data.
+/// Maximum number of characters of an error message, and maximum number of bytes of its return data.
 const MAX_ERROR: usize = 256;
 const MAX_OUTPUT: usize = 1_024;
 
@@ -40,7 +40,7 @@ pub struct SyncTask {
     /// `true` if the node serves traces.
     pub served: bool,
     traced: Option<u64>,
-    /// Progress log, once the lane started to catch up.
+    /// Progress log, once the task started to catch up.
     progress: Option<Progress>,
     /// Number of the block that failed last, and its number of failures.
     failed: (u64, u32),
@@ -52,7 +52,7 @@ impl SyncTask {
         Self { wanted, served: false, traced: None, progress: None, failed: (0, 0) }
     }
 
-    /// Resets the lane after a revert of the chain.
+    /// Resets the task after a revert of the chain.
     pub fn reset(&mut self) {
         (self.traced, self.failed) = (None, (0, 0));
     }
@@ -82,11 +82,11 @@ impl SyncTask {
             async move { (number, node.trace_block(number).await) }
         };
         let requests: Vec<_> = blocks.into_iter().map(ask).collect();
-        // In block order, so that no call is missing before the block that the lane has reached.
-        let mut answers = stream::iter(requests).buffered(TRACES_AT_ONCE);
+        // In block order, so that no call is missing before the block that the task has reached.
+        let mut responses = stream::iter(requests).buffered(TRACES_AT_ONCE);
         let mut reached = traced;
-        while let Some((number, answer)) = answers.next().await {
-            if !self.take(node, connection, number, answer).await? {
+        while let Some((number, response)) = responses.next().await {
+            if !self.take(node, connection, number, response).await? {
                 return Ok(false);
             }
             write::remember(connection, KEY, number.to_string()).await?;
@@ -111,15 +111,15 @@ impl SyncTask {
         node: &Node,
         connection: &mut AnyConnection,
         number: u64,
-        answer: Result<Vec<TracedTransaction>, NodeError>,
+        response: Result<Vec<TracedTransaction>, NodeError>,
     ) -> Result<bool, IndexError> {
-        match answer {
+        match response {
             Ok(traced) => write_block(connection, number, traced).await?,
             // The block must still exist: a wiped node will have it later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
                 tracing::debug!(number, %error, "no trace of this block");
             }
-            // The other lanes continue, and this one retries a limited number of times.
+            // The other tasks continue, and this one retries a limited number of times.
             Err(error) if !self.failed_too_often(number) => {
                 tracing::debug!(number, %error, "cannot trace the block; retrying");
                 return Ok(false);

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload, TypeRef};
 
-/// Most bytes of an ABI that are kept. Code on chain is at most four times that.
+/// Maximum number of bytes of an ABI that are kept. Code on chain is at most four times that.
 pub const MAX_ABI_BYTES: usize = 128 << 10;
 
-/// Most functions, events and errors of an ABI that are kept for the search.
+/// Maximum number of functions, events and errors of an ABI that are kept for the search.
 const MAX_NAMES: usize = 1_024;
 
-/// Most imports and exports that are kept, and most characters of a name.
+/// Maximum number of imports and exports that are kept, and maximum number of characters of a name.
 const MAX_LISTED: usize = 256;
 const MAX_NAME: usize = 128;
 

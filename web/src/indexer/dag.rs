@@ -34,7 +34,7 @@ use sqlx::{AnyConnection, AnyPool, Connection};
 use std::{collections::BTreeMap, time::Instant};
 use validation::validated;
 
-/// Most rows whose last reported version is cached as a hash.
+/// Maximum number of rows whose last reported version is cached as a hash.
 const MAX_CACHED_HASHES: usize = 8_192;
 
 /// Name of the engine whose proposals are cars in lanes.
@@ -222,10 +222,10 @@ impl SyncTask {
         let mut transaction = connection.begin().await?;
         let (seen_ms, mut merged) = (now_ms(), Vec::with_capacity(rounds.len()));
         let kept = (!rounds.is_empty()).then_some((planner.first_kept(Sequence::Rounds), planner.last_kept(Sequence::Rounds)));
-        for (number, told) in rounds {
+        for (number, report) in rounds {
             let row = sql("SELECT content FROM dag_rounds WHERE round = $1").bind(int(number));
             let mut round: Round = known(row.fetch_optional(&mut *transaction).await?)?;
-            round.absorb(told);
+            round.absorb(report);
             merged.push((number, round));
         }
         for rows in rows(merged, seen_ms) {
@@ -234,11 +234,11 @@ impl SyncTask {
         let conflict = "(lane, position) DO UPDATE SET content = excluded.content";
         let mut rows = Rows::or("dag_cars", &["lane", "position", "at_ms", "content"], conflict);
         let mut touched = BTreeMap::new();
-        for ((lane, position), told) in cars {
+        for ((lane, position), report) in cars {
             let row = sql("SELECT content FROM dag_cars WHERE lane = $1 AND position = $2").bind(int(lane)).bind(int(position));
             let vertices = known(row.fetch_optional(&mut *transaction).await?)?;
             let mut here = Round { vertices, slots: Vec::new() };
-            here.absorb(Round { vertices: told, slots: Vec::new() });
+            here.absorb(Round { vertices: report, slots: Vec::new() });
             let at_ms = here.vertices.iter().filter_map(|car| car.accepted_ms.or(car.proposed_ms)).min().unwrap_or(seen_ms);
             rows.push([lane.into(), position.into(), at_ms.into(), json(&here.vertices).into()]);
             touched.insert(lane, (planner.first_kept(Sequence::Lane(lane)), planner.last_kept(Sequence::Lane(lane))));
@@ -315,7 +315,7 @@ pub async fn leader_of(readers: &AnyPool, commit: u64) -> Result<Option<Leader>,
     .transpose()
 }
 
-/// Returns the highest stored number of each strand.
+/// Returns the highest stored number of each sequence.
 async fn ends(connection: &mut AnyConnection) -> Result<BTreeMap<Sequence, u64>, DatabaseError> {
     let mut ends = BTreeMap::new();
     let row = sql("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").fetch_optional(&mut *connection).await?;

@@ -198,7 +198,7 @@ struct TransactionRows {
     logs: Rows,
     /// Gas used by the transactions so far.
     gas: u64,
-    /// Most logs of a block that get rows.
+    /// Maximum number of logs of a block that get rows.
     room: usize,
 }
 

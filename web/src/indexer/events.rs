@@ -14,7 +14,7 @@ pub const TRANSFER_SINGLE: B256 = b256!("c3d58168c5ae7397731d063d5bbf3d657854427
 /// `TransferBatch(address,address,address,uint256[],uint256[])`.
 pub const TRANSFER_BATCH: B256 = b256!("4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb");
 
-/// Most items of one batch that are read. A log of 128 KiB has space for half of them.
+/// Maximum number of items of one batch that are read. A log of 128 KiB has space for half of them.
 const MAX_ITEMS: usize = 4_096;
 
 /// Token standard.

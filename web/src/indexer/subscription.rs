@@ -139,14 +139,14 @@ struct Params {
 impl Listener {
     fn handle(&mut self, text: &str, notifications: &Notifications) {
         let message: Incoming = serde_json::from_str(text).unwrap_or_default();
-        let told = message.params.map(|told| told.subscription);
+        let subscription = message.params.map(|params| params.subscription);
         if message.id == Some(DAG) {
             self.dag = message.result;
             if self.dag.is_some() {
                 // The DAG may have grown before the subscription.
                 notifications.set_dag(DagNotice::Grew);
             }
-        } else if told.is_some() && told == self.dag {
+        } else if subscription.is_some() && subscription == self.dag {
             notifications.set_dag(DagNotice::Grew);
         } else {
             // Any other message: polling the head is harmless.
@@ -166,7 +166,7 @@ mod tests {
         json!({"jsonrpc": "2.0", "id": id, "result": name}).to_string()
     }
 
-    fn told(name: &str, what: Value) -> String {
+    fn notification(name: &str, what: Value) -> String {
         let params = json!({"subscription": name, "result": what});
         json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": params}).to_string()
     }
@@ -184,9 +184,9 @@ mod tests {
         listener.handle(&answer(DAG, "0xb"), &notifications);
         assert_eq!((head(&notifications), notifications.dag()), (false, DagNotice::Grew), "it may have grown before");
         notifications.dag_poll_started();
-        listener.handle(&told("0xa", json!({"number": "0x1"})), &notifications);
+        listener.handle(&notification("0xa", json!({"number": "0x1"})), &notifications);
         assert_eq!((head(&notifications), notifications.dag()), (true, DagNotice::Quiet));
-        listener.handle(&told("0xb", json!({"newestRound": "0x1"})), &notifications);
+        listener.handle(&notification("0xb", json!({"newestRound": "0x1"})), &notifications);
         assert_eq!((head(&notifications), notifications.dag()), (false, DagNotice::Grew));
     }
 
@@ -196,7 +196,7 @@ mod tests {
         for refusal in ["this node has no DAG to show: a full node", "no \"corniche_dag\" subscription in eth namespace"] {
             let error = json!({"code": -32000, "message": refusal});
             listener.handle(&json!({"jsonrpc": "2.0", "id": DAG, "error": error}).to_string(), &notifications);
-            listener.handle(&told("0xa", json!({"number": "0x1"})), &notifications);
+            listener.handle(&notification("0xa", json!({"number": "0x1"})), &notifications);
             assert_eq!((head(&notifications), notifications.dag()), (true, DagNotice::NotSubscribed), "{refusal}");
         }
         listener.handle("what is this?", &notifications);

@@ -3,11 +3,11 @@
 use crate::node::{Node, NodeError};
 use alloy_primitives::{Address, Bytes, U256};
 
-/// Most characters of a name and of a symbol.
+/// Maximum number of characters of a name and of a symbol.
 const MAX_NAME: usize = 64;
 const MAX_SYMBOL: usize = 24;
 
-/// Most tokens of one request.
+/// Maximum number of tokens of one request.
 const AT_ONCE: usize = 16;
 
 /// A token's metadata, truncated. Fields are empty if the contract returns nothing valid.
@@ -29,26 +29,26 @@ pub async fn names(node: &Node, tokens: &[Address]) -> Result<Vec<TokenMetadata>
     let mut names = Vec::with_capacity(tokens.len());
     for tokens in tokens.chunks(AT_ONCE) {
         let calls = tokens.iter().flat_map(|token| METADATA_CALLS.map(|selector| (*token, Bytes::from(selector))));
-        let answers = node.calls(calls.collect()).await?;
-        for answers in answers.chunks(METADATA_CALLS.len()) {
-            let answer = |at: usize| answers.get(at).and_then(Option::as_ref).map_or(&[][..], |answer| answer);
-            let name = text(answer(0), MAX_NAME);
-            names.push(TokenMetadata { name, symbol: text(answer(1), MAX_SYMBOL), decimals: decimals(answer(2)) });
+        let responses = node.calls(calls.collect()).await?;
+        for responses in responses.chunks(METADATA_CALLS.len()) {
+            let response = |at: usize| responses.get(at).and_then(Option::as_ref).map_or(&[][..], |response| response);
+            let name = text(response(0), MAX_NAME);
+            names.push(TokenMetadata { name, symbol: text(response(1), MAX_SYMBOL), decimals: decimals(response(2)) });
         }
     }
     Ok(names)
 }
 
 /// Decodes a `string`, or a `bytes32` as old contracts return. Removes characters that [`clean`] removes.
-fn text(answer: &[u8], most: usize) -> String {
-    let word = |at: usize| answer.get(at..at + 32).map(U256::from_be_slice);
+fn text(response: &[u8], most: usize) -> String {
+    let word = |at: usize| response.get(at..at + 32).map(U256::from_be_slice);
     let string = || -> Option<&[u8]> {
-        let offset: usize = word(0)?.try_into().ok().filter(|offset| *offset < answer.len())?;
-        let length: usize = word(offset)?.try_into().ok().filter(|length| *length <= answer.len())?;
-        answer.get(offset + 32..offset + 32 + length)
+        let offset: usize = word(0)?.try_into().ok().filter(|offset| *offset < response.len())?;
+        let length: usize = word(offset)?.try_into().ok().filter(|length| *length <= response.len())?;
+        response.get(offset + 32..offset + 32 + length)
     };
-    let bytes = match answer.len() {
-        32 => answer.split(|byte| *byte == 0).next().unwrap_or_default(),
+    let bytes = match response.len() {
+        32 => response.split(|byte| *byte == 0).next().unwrap_or_default(),
         _ => string().unwrap_or_default(),
     };
     // Enough bytes for `most` characters. A character that is cut in two yields only one replacement character.
@@ -62,8 +62,8 @@ pub fn clean(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() && !turns(*character)).collect::<String>().trim().to_owned()
 }
 
-fn decimals(answer: &[u8]) -> u64 {
-    let number = answer.get(..32).map(U256::from_be_slice).unwrap_or_default();
+fn decimals(response: &[u8]) -> u64 {
+    let number = response.get(..32).map(U256::from_be_slice).unwrap_or_default();
     number.try_into().ok().filter(|decimals| *decimals <= 77).unwrap_or(0)
 }
 
@@ -77,10 +77,10 @@ mod tests {
     use super::*;
 
     fn string(text: &[u8]) -> Vec<u8> {
-        let mut answer = [U256::from(32), U256::from(text.len())].map(|word| word.to_be_bytes::<32>()).concat();
-        answer.extend_from_slice(text);
-        answer.resize(answer.len().next_multiple_of(32), 0);
-        answer
+        let mut response = [U256::from(32), U256::from(text.len())].map(|word| word.to_be_bytes::<32>()).concat();
+        response.extend_from_slice(text);
+        response.resize(response.len().next_multiple_of(32), 0);
+        response
     }
 
     #[test]

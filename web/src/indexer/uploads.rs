@@ -17,10 +17,10 @@ use sqlx::AnyConnection;
 use std::{collections::HashSet, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
-/// Most waiting uploads. Further ones are rejected as busy.
+/// Maximum number of waiting uploads. Further ones are rejected as busy.
 const MAX_WAITING: usize = 8;
 
-/// Most time that an uploader waits for the indexer.
+/// Maximum time that an uploader waits for the indexer.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason why an upload was rejected.

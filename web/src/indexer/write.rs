@@ -103,12 +103,16 @@ async fn without_row(
 }
 
 /// Writes a group of blocks that extend the tip.
-pub async fn write(connection: &mut AnyConnection, digests: Vec<Digest>, asked: &FetchedMetadata) -> Result<(), DatabaseError> {
+pub async fn write(
+    connection: &mut AnyConnection,
+    digests: Vec<Digest>,
+    metadata: &FetchedMetadata,
+) -> Result<(), DatabaseError> {
     let mut transaction = connection.begin().await?;
     let token_balances = token_balances::apply(&mut transaction, &digests).await?;
     token_balances.write_balances(&mut transaction).await?;
-    write_tokens(&mut transaction, &digests, token_balances, asked).await?;
-    write_contracts(&mut transaction, &digests, asked).await?;
+    write_tokens(&mut transaction, &digests, token_balances, metadata).await?;
+    write_contracts(&mut transaction, &digests, metadata).await?;
     let new_accounts = write_accounts(&mut transaction, &digests).await?;
     write_days(&mut transaction, &digests, &new_accounts).await?;
     write_approvals(&mut transaction, &digests).await?;
@@ -135,7 +139,7 @@ async fn write_tokens(
     connection: &mut AnyConnection,
     digests: &[Digest],
     token_balances: TokenBalances,
-    asked: &FetchedMetadata,
+    metadata: &FetchedMetadata,
 ) -> Result<(), DatabaseError> {
     let mut first_seen = BTreeMap::new();
     for digest in digests {
@@ -163,7 +167,7 @@ async fn write_tokens(
     let mut rows = Rows::or("tokens", columns, conflict);
     for (token, sums) in token_balances.ledger.sums() {
         // An existing row keeps its name.
-        let name = asked.tokens.get(token).cloned().unwrap_or_default();
+        let name = metadata.tokens.get(token).cloned().unwrap_or_default();
         // Tokens with ids are counted in pieces; the contract's `decimals()` is ignored.
         let decimals = if sums.standard == Standard::Erc20 { name.decimals } else { 0 };
         rows.push([
@@ -194,11 +198,11 @@ async fn write_tokens(
 async fn write_contracts(
     connection: &mut AnyConnection,
     digests: &[Digest],
-    asked: &FetchedMetadata,
+    metadata: &FetchedMetadata,
 ) -> Result<(), DatabaseError> {
     let made: BTreeMap<_, _> =
         digests.iter().flat_map(|digest| &digest.created).map(|(address, by, place)| (*address, (*by, *place))).collect();
-    for (address, code) in &asked.contracts {
+    for (address, code) in &metadata.contracts {
         let (creator, place) = made.get(address).copied().unzip();
         write_contract(connection, *address, creator, place, code).await?;
     }

@@ -115,7 +115,7 @@ async fn facts(app: &AppState, subject: &Subject) -> Result<Vec<(&'static str, M
 
 /// Facts about a contract in short form; [`code`] shows the rest.
 async fn contract_facts(app: &AppState, address: Address, known: &Contract) -> Result<Vec<(&'static str, Markup)>, Failure> {
-    let said = match known.source {
+    let source_text = match known.source {
         Source::Module => contract_texts::SOURCE_MODULE_SHORT,
         Source::Uploaded => contract_texts::SOURCE_UPLOADED_SHORT,
         Source::Missing => contract_texts::SOURCE_NOBODY_SHORT,
@@ -124,7 +124,7 @@ async fn contract_facts(app: &AppState, address: Address, known: &Contract) -> R
     Ok(vec![
         (texts::MADE_BY, made_by(app, known).await?),
         (contract_texts::CODE, html! { a href=(code) { (format::bytes(known.code_bytes)) } }),
-        (contract_texts::INTERFACE, html! { a href=(links::account_part(address, subject::ABI)) { (said) } }),
+        (contract_texts::INTERFACE, html! { a href=(links::account_part(address, subject::ABI)) { (source_text) } }),
         (contract_texts::SOURCE, html! { a href={ (code) "#source" } { (contract_texts::SOURCE_NOT_SHOWN_SHORT) } }),
     ])
 }

@@ -250,8 +250,8 @@ fn signatures(app: &AppState, row: Option<&AnyRow>) -> Result<Markup, Failure> {
     let signers = SignerBitmap(row.bytes("signers")?.into()).signers(committee).unwrap_or_default();
     let signed = |index: u64| signers.iter().any(|signer| u64::from(signer.0) == index);
     let some = |wanted: bool| {
-        let who: Vec<_> = (0..committee as u64).filter(|index| signed(*index) == wanted).collect();
-        html! { @if who.is_empty() { "–" } @for index in who { (parts::validator(index)) " " } }
+        let indexes: Vec<_> = (0..committee as u64).filter(|index| signed(*index) == wanted).collect();
+        html! { @if indexes.is_empty() { "–" } @for index in indexes { (parts::validator(index)) " " } }
     };
     Ok(html! {
         p .note { (texts::CERTIFICATE_NOTE) }

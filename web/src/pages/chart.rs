@@ -36,13 +36,14 @@ fn draw(caption: &str, values: &[U256], label: impl Fn(usize) -> String, shown: 
     };
     let (top, width) = (ceiling(values[highest]), values.len() * STEP);
     let (first, last) = (label(0), label(values.len() - 1));
-    let told = format!("{caption}. {} {first}. {} {last}. {} {}.", texts::FIRST, texts::LAST, texts::HIGHEST, label(highest));
+    let description =
+        format!("{caption}. {} {first}. {} {last}. {} {}.", texts::FIRST, texts::LAST, texts::HIGHEST, label(highest));
     html! {
         figure .bars {
             figcaption { (caption) }
             // Hidden from screen readers, because the picture's label contains it.
             p .top aria-hidden="true" { (shown(top)) }
-            svg .chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(told) {
+            svg .chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(description) {
                 path .grid d={ "M0 0H" (width) "M0 " (HEIGHT / 2) "H" (width) "M0 " (HEIGHT) "H" (width) } {}
                 @for (at, value) in values.iter().enumerate() {
                     @let height = height(*value, top);
@@ -113,8 +114,8 @@ mod tests {
     fn chart_has_accessible_name() {
         let values = [3, 40, 0];
         let drawn = bars("Transactions", &values, |at| format!("day {at}: {}", values[at])).into_string();
-        let told = "Transactions. First: day 0: 3. Last: day 2: 0. Highest: day 1: 40.";
-        assert!(drawn.contains(&format!("aria-label=\"{told}\"")), "{drawn}");
+        let description = "Transactions. First: day 0: 3. Last: day 2: 0. Highest: day 1: 40.";
+        assert!(drawn.contains(&format!("aria-label=\"{description}\"")), "{drawn}");
         assert!(drawn.contains("<p class=\"top\" aria-hidden=\"true\">40</p>"), "{drawn}");
         assert_eq!(drawn.matches("<rect").count(), 2, "nothing has no bar");
         assert!(!drawn.contains("style="), "the policy of the pages forbids it");

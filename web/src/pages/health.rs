@@ -88,7 +88,7 @@ impl Health {
         let signed = self.of_validator(index);
         let missed: Vec<_> = signed.iter().zip(&self.heights).filter(|(signed, _)| !**signed).collect();
         let missed: Vec<_> = missed.iter().map(|(_, height)| format::number(**height)).collect();
-        let told = match missed.is_empty() {
+        let label = match missed.is_empty() {
             true => format!("{} {} {}", self.count(index), texts::OF, signed.len()),
             false => format!("{} {} {}, {} {}", self.count(index), texts::OF, signed.len(), texts::MISSED, missed.join(", ")),
         };
@@ -96,7 +96,7 @@ impl Health {
         html! {
             @if signed.is_empty() { span .note { (texts::NONE_YET) } } @else {
                 svg .strip viewBox={ "0 0 " (width) " " (STEP) } role="img" {
-                    title { (told) }
+                    title { (label) }
                     path .signed d=(runs(signed, true)) {}
                     path .missed d=(runs(signed, false)) {}
                 }

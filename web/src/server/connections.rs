@@ -36,10 +36,10 @@ use tokio::{
     net::TcpListener,
 };
 
-/// Most open connections in total. A page with an event stream keeps one open.
+/// Maximum number of open connections in total. A page with an event stream keeps one open.
 const MAX_CONNECTIONS: usize = 4_096;
 
-/// Most open connections from one address. Browsers open six to a server.
+/// Maximum number of open connections from one address. Browsers open six to a server.
 const MAX_PER_ADDRESS: usize = 128;
 
 /// Timeout from the connection's start or the end of a response to the end of the next request's head.

@@ -20,10 +20,10 @@ use std::{
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-/// Most open event streams in total.
+/// Maximum number of open event streams in total.
 const MAX_LISTENERS: usize = 2_000;
 
-/// Most open event streams of one address. The script subscribes only while a page is visible, and a reader has few
+/// Maximum number of open event streams of one address. The script subscribes only while a page is visible, and a reader has few
 /// visible pages.
 const MAX_PER_ADDRESS: usize = 8;
 

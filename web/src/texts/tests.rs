@@ -83,14 +83,14 @@ fn texts_are_only_in_text_modules() {
 
 #[test]
 fn scripts_receive_their_texts() {
-    for (script, before, given) in [
+    for (script, before, provided) in [
         (include_str!("../assets/wallet.js"), "TEXTS.", &wallet::SCRIPT[..]),
         (include_str!("../assets/dag.js"), "text('", &dag::SCRIPT[..]),
     ] {
-        let given: Vec<&str> = given.iter().map(|(name, _)| *name).collect();
+        let provided: Vec<&str> = provided.iter().map(|(name, _)| *name).collect();
         let end = |rest: &str| rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        let asked: Vec<&str> = script.split(before).skip(1).map(|rest| &rest[..end(rest)]).collect();
-        assert!(!asked.is_empty() && asked.iter().all(|name| given.contains(name)), "{asked:?} of {given:?}");
-        assert!(given.iter().all(|name| script.contains(name)), "{given:?}");
+        let used: Vec<&str> = script.split(before).skip(1).map(|rest| &rest[..end(rest)]).collect();
+        assert!(!used.is_empty() && used.iter().all(|name| provided.contains(name)), "{used:?} of {provided:?}");
+        assert!(provided.iter().all(|name| script.contains(name)), "{provided:?}");
     }
 }

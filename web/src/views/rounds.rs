@@ -301,9 +301,9 @@ mod tests {
         let vertices = vec![vertex(0, 5), vertex(1, 4), vertex(3, 5), vertex(4, 5), vertex(u64::MAX, 5)];
         let signed = LeaderSlot { voters: vec![3, 1, 1, 4], confirmers: vec![u64::MAX], ..slot(2) };
         let last_of_all = LeaderSlot { rank: u64::MAX, ..slot(1) };
-        let told = Round { vertices, slots: vec![signed, slot(1_000_000), last_of_all] };
+        let stored = Round { vertices, slots: vec![signed, slot(1_000_000), last_of_all] };
         let mut rows = Rows::new("dag_rounds", &["round", "seen_ms", "content"]);
-        rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&told).unwrap().into()]);
+        rows.push([5_u64.into(), 1_u64.into(), serde_json::to_string(&stored).unwrap().into()]);
         filled.write(rows).await;
         let window = Window::load(&filled.app, None).await.unwrap().unwrap();
         assert_eq!((window.size, window.quorum), (4, 3));

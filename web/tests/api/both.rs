@@ -8,7 +8,7 @@ use crate::{
 use corniche_web::{api::ENDPOINTS, limits::Rate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most visited pages of one kind: more than there are transactions, but fewer than DAG pictures with a selection.
+/// Maximum number of visited pages of one kind: more than there are transactions, but fewer than DAG pictures with a selection.
 const MAX_PER_KIND: usize = 150;
 
 /// This page shows a newly measured round trip on every visit.

@@ -227,7 +227,7 @@ fn blocks() -> Vec<WholeBlock> {
 }
 
 /// Returns the node's data about contracts and tokens.
-pub fn asked() -> FetchedMetadata {
+pub fn metadata() -> FetchedMetadata {
     let name = |name: &str, symbol: &str| Name { name: name.into(), symbol: symbol.into(), decimals: 18 };
     let code = |abi: &str| Code { hash: B256::repeat_byte(9), bytes: 1_234, abi: abi.into(), facts: ModuleInfo::default() };
     FetchedMetadata {
@@ -277,7 +277,7 @@ pub async fn fill(database: &Database) {
     let mut writer = database.writer().await.unwrap();
     let digests: Vec<_> = blocks().iter().map(|whole| digest(whole, Some(BEGIN_MS)).unwrap()).collect();
     let mut digests = digests.into_iter();
-    write::write(&mut writer, digests.by_ref().take(2).collect(), &asked()).await.unwrap();
+    write::write(&mut writer, digests.by_ref().take(2).collect(), &metadata()).await.unwrap();
     write::write(&mut writer, digests.collect(), &FetchedMetadata::default()).await.unwrap();
 
     let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];

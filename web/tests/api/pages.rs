@@ -133,7 +133,7 @@ fn truncated_lists_are_marked() {
     let digests = whole.iter().map(|whole| digest(whole, None).unwrap()).collect();
     explorer.runtime.block_on(async {
         let mut writer = explorer.app.database.writer().await.unwrap();
-        write::write(&mut writer, digests, &chain::asked()).await.unwrap();
+        write::write(&mut writer, digests, &chain::metadata()).await.unwrap();
     });
     let notes = |page: String| explorer.get(&page).text.matches("The list is truncated.").count();
     assert_eq!(notes(format!("/tx/{}", transaction_hash(1, 0))), 0);
@@ -159,7 +159,7 @@ fn alike(blocks: u64) -> Explorer {
     let digests = (0..blocks).map(|number| digest(&chain::block(number, vec![step(number)], None), None).unwrap()).collect();
     explorer.runtime.block_on(async {
         let mut writer = explorer.app.database.writer().await.unwrap();
-        write::write(&mut writer, digests, &chain::asked()).await.unwrap();
+        write::write(&mut writer, digests, &chain::metadata()).await.unwrap();
     });
     explorer
 }

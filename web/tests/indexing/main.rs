@@ -38,7 +38,7 @@ async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]
         let digests = group.iter().map(|made| corniche_web::indexer::digest::digest(&made.whole, None).expect("a digest"));
         let digests: Vec<_> = digests.collect();
         let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
-        let asked = write::FetchedMetadata {
+        let metadata = write::FetchedMetadata {
             tokens: unknown.tokens.into_iter().map(|token| (token, Default::default())).collect(),
             contracts: unknown
                 .contracts
@@ -48,6 +48,6 @@ async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]
                 .map(|(contract, code)| (contract, Code::read(&code)))
                 .collect(),
         };
-        write::write(&mut connection, digests, &asked).await.expect("written");
+        write::write(&mut connection, digests, &metadata).await.expect("written");
     }
 }

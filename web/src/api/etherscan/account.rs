@@ -9,7 +9,7 @@ use alloy_primitives::{Address, U256};
 use corniche_client::Request;
 use serde_json::json;
 
-/// Most accounts of one request.
+/// Maximum number of accounts of one request.
 const MAX_ADDRESSES: usize = 20;
 
 /// Returns the balance of one account in wei.

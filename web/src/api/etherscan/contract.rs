@@ -12,7 +12,7 @@ use serde_json::json;
 /// Tools look for exactly this message.
 const NOT_VERIFIED: &str = "Contract source code not verified";
 
-/// Most contracts of one request.
+/// Maximum number of contracts of one request.
 const MAX_ADDRESSES: usize = 5;
 
 async fn interface(app: &AppState, address: Address) -> Result<Option<String>, EtherscanError> {

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 const MAX_ROWS: u64 = 1_000;
 const MAX_RESULT_WINDOW: u64 = 10_000;
 
-/// Most bytes of inputs in one response, and rows that are read before they are counted.
+/// Maximum number of bytes of inputs in one response, and rows that are read before they are counted.
 const MAX_INPUT_BYTES: usize = 8 << 20;
 const AT_ONCE: usize = 16;
 
-/// Most index rows of one request, and the smallest and largest number of rows of one step.
+/// Maximum number of index rows of one request, and the smallest and largest number of rows of one step.
 const MAX_SCANNED: u64 = 50_000;
 const MIN_STEP: u64 = 64;
 const STEP: u64 = 2_000;

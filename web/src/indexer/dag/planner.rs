@@ -2,19 +2,19 @@
 //!
 //! Under Mahi-Mahi everything has one number, the round. Under Autobahn `corniche_getDag` uses one range of numbers for
 //! unrelated sequences: slots, and the cars of each lane. The owner of a lane may be slower than others, or stop. Each
-//! sequence is a strand with its own end. A response covers one range of numbers, so nearby numbers share a request.
+//! sequence is a sequence with its own end. A response covers one range of numbers, so nearby numbers share a request.
 
 use super::{Sequence, validation::HIGHEST};
 use corniche_api::{Dag, SlotStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most numbers in one request. A node with many validators allows fewer.
+/// Maximum number of numbers in one request. A node with many validators allows fewer.
 pub const MAX_RANGE: u64 = 64;
 
-/// Most requests of one poll while catching up.
+/// Maximum number of requests of one poll while catching up.
 const CATCH_UP_REQUESTS: usize = 16;
 
-/// Most extra ranges of one poll for strands that may have unknown entries. A lane may be so far behind all others that
+/// Maximum number of extra ranges of one poll for sequences that may have unknown entries. A lane may be so far behind all others that
 /// no other range includes its numbers.
 const SCAN_REQUESTS: usize = 4;
 
@@ -54,7 +54,7 @@ impl RangePlanner {
     /// Starts from the node's newest number and the stored ends. At most `keep` numbers are requested.
     pub fn new(lanes: bool, keep: u64, newest: u64, ends: BTreeMap<Sequence, u64>) -> Self {
         let newest = newest.min(HIGHEST);
-        // A stored end above the node's newest number gives no hint where the strand is now.
+        // A stored end above the node's newest number gives no hint where the sequence is now.
         let known = ends.values().map(|end| if *end > newest { 0 } else { end.saturating_sub(MAX_UNDECIDED_AGE) });
         let first = known.min().unwrap_or(0);
         let walk = first.max((newest + 1).saturating_sub(keep)).min(newest);
@@ -73,17 +73,17 @@ impl RangePlanner {
         }
     }
 
-    /// Returns the highest number of a strand.
+    /// Returns the highest number of a sequence.
     pub fn end(&self, sequence: Sequence) -> Option<u64> {
         self.ends.get(&sequence).copied()
     }
 
-    /// Returns the lowest number of a strand that is kept.
+    /// Returns the lowest number of a sequence that is kept.
     pub fn first_kept(&self, sequence: Sequence) -> u64 {
         self.end(sequence).map_or(0, |end| (end + 1).saturating_sub(self.keep))
     }
 
-    /// Returns the highest number of a strand that is kept. Entries above it are from a node with another numbering.
+    /// Returns the highest number of a sequence that is kept. Entries above it are from a node with another numbering.
     pub fn last_kept(&self, sequence: Sequence) -> u64 {
         self.end(sequence).map_or(u64::MAX, |end| end.saturating_add(self.keep))
     }

@@ -6,10 +6,10 @@ use corniche_api::Dag;
 /// Largest valid number. Sums of two such numbers fit into the integers that hold them.
 pub const HIGHEST: u64 = 1 << 62;
 
-/// Most validators, each of which may be a lane. No committee is larger.
+/// Maximum number of validators, each of which may be a lane. No committee is larger.
 const MAX_VALIDATORS: u64 = 1_024;
 
-/// Most parents of a proposal, and most characters of a reason.
+/// Maximum number of parents of a proposal, and maximum number of characters of a reason.
 const MAX_PARENTS: usize = 1_024;
 const MAX_REASON_CHARS: usize = 256;
 
@@ -55,8 +55,8 @@ mod tests {
         let vertex = DagVertex { holders: signers(), ..vertex(0, 5) };
         let slot = LeaderSlot { voters: signers(), confirmers: signers(), ..slot(5, SlotStatus::Undecided) };
         let (vertices, slots) = (vec![vertex], vec![slot]);
-        let told = Dag { from_round: 5, to_round: 5, newest_round: 5, vertices, slots, order: vec![], dropped: 0 };
-        let taken = validated(told, (5, 5), 4);
+        let response = Dag { from_round: 5, to_round: 5, newest_round: 5, vertices, slots, order: vec![], dropped: 0 };
+        let taken = validated(response, (5, 5), 4);
         assert_eq!(taken.vertices[0].holders, [1, 3]);
         assert_eq!((&taken.slots[0].voters, &taken.slots[0].confirmers), (&vec![1, 3], &vec![1, 3]));
     }

@@ -52,21 +52,21 @@ pub const COINS: usize = usize::MAX;
 impl FormInput {
     /// Reads a request from a URL's query. Ignores parameters with other names.
     pub fn read(query: &[(String, String)]) -> Result<Self, Failure> {
-        let mut asked = Self::default();
+        let mut submitted = Self::default();
         for (name, value) in query {
             match name.as_str() {
-                "f" => asked.function = Some(selector(value)?),
-                "value" => asked.coins = value.trim().to_owned(),
-                "from" => asked.from = Some(super::parse(value)?),
-                "first" => asked.first = value.parse().unwrap_or(0).min(MAX_OFFSET),
+                "f" => submitted.function = Some(selector(value)?),
+                "value" => submitted.coins = value.trim().to_owned(),
+                "from" => submitted.from = Some(super::parse(value)?),
+                "first" => submitted.first = value.parse().unwrap_or(0).min(MAX_OFFSET),
                 name => {
                     if let Some(at) = name.strip_prefix('a').and_then(|at| at.parse().ok()).filter(|at| *at < MAX_FIELDS) {
-                        asked.values.insert(at, value.clone());
+                        submitted.values.insert(at, value.clone());
                     }
                 }
             }
         }
-        Ok(asked)
+        Ok(submitted)
     }
 
     /// Returns `true` if the request calls this function.
@@ -109,12 +109,12 @@ pub fn find(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
 }
 
 /// Encodes a call.
-pub fn encode(function: &Function, asked: &FormInput) -> Result<Bytes, FieldError> {
+pub fn encode(function: &Function, submitted: &FormInput) -> Result<Bytes, FieldError> {
     if function.inputs.len() > MAX_FIELDS {
         return Err(FieldError { field: None, problem: texts::TOO_MANY_FIELDS.into() });
     }
     let value = |(at, input): (usize, &Param)| {
-        let typed = asked.typed(at);
+        let typed = submitted.typed(at);
         let wrong = |problem: String| FieldError { field: Some(at), problem };
         if typed.len() > MAX_INPUT_BYTES {
             return Err(wrong(texts::TOO_LONG.into()));
@@ -148,7 +148,7 @@ pub struct Form<'a> {
     /// Ticker of the chain's currency.
     pub currency: &'a str,
     /// Request to the page. It may call another function.
-    pub asked: &'a FormInput,
+    pub submitted: &'a FormInput,
     /// Error in the request, if it calls this function.
     pub wrong: Option<&'a FieldError>,
 }
@@ -156,7 +156,7 @@ pub struct Form<'a> {
 impl Form<'_> {
     /// Draws the form with the typed values, and `answer` below it.
     pub fn markup(&self, answer: Markup) -> Markup {
-        let (function, asked) = (self.function, self.asked);
+        let (function, submitted) = (self.function, self.submitted);
         let selector = hex::encode(function.selector());
         let id = format!("f-{selector}");
         let fits = function.inputs.len() <= MAX_FIELDS;
@@ -168,7 +168,7 @@ impl Form<'_> {
                 } @else {
                     form .call action={ (self.page) "#" (id) } data-function=(selector) {
                         input type="hidden" name="f" value=(selector);
-                        @if asked.first > 0 { input type="hidden" name="first" value=(asked.first); }
+                        @if submitted.first > 0 { input type="hidden" name="first" value=(submitted.first); }
                         @for (at, input) in function.inputs.iter().enumerate() { (self.field(&id, at, input)) }
                         @if takes_coins(function) { (self.coins(&id)) }
                         @if let Some(problem) = self.problem(None) { p .wrong role="alert" { (problem) } }
@@ -184,8 +184,8 @@ impl Form<'_> {
         let id = format!("{form}-{at}");
         let kind = abi::text(&input.selector_type());
         let (name, kind) = (short(&input.name), kind.chars().take(80).collect::<String>());
-        let is_this = self.asked.of(self.function);
-        let typed = if is_this { self.asked.typed(at) } else { "" };
+        let is_this = self.submitted.of(self.function);
+        let typed = if is_this { self.submitted.typed(at) } else { "" };
         let problem = self.problem(Some(at));
         let about = problem.is_some().then(|| format!("{id}-wrong"));
         html! {
@@ -207,7 +207,7 @@ impl Form<'_> {
 
     fn coins(&self, form: &str) -> Markup {
         let id = format!("{form}-coins");
-        let typed = if self.asked.of(self.function) { self.asked.coins.as_str() } else { "" };
+        let typed = if self.submitted.of(self.function) { self.submitted.coins.as_str() } else { "" };
         let problem = self.problem(Some(COINS));
         html! {
             div .field {

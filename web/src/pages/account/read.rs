@@ -38,32 +38,34 @@ pub async fn show(
 ) -> Page {
     let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let asked = FormInput::read(&query)?;
+    let submitted = FormInput::read(&query)?;
     let body = match &contract.interface {
         None => forms::no_interface(subject.address),
         Some(interface) => {
-            let answers = answers(&app, subject.address, interface, &asked).await?;
-            markup(subject.address, contract, interface, &asked, &answers)
+            let answers = answers(&app, subject.address, interface, &submitted).await?;
+            markup(subject.address, contract, interface, &submitted, &answers)
         }
     };
     Ok(subject.page(&app, texts::READ, body))
 }
 
 /// Calls the requested function, and the functions without parameters.
-async fn answers(app: &AppState, address: Address, interface: &JsonAbi, asked: &FormInput) -> Result<CallResults, Failure> {
+async fn answers(app: &AppState, address: Address, interface: &JsonAbi, submitted: &FormInput) -> Result<CallResults, Failure> {
     let (mut answers, mut selectors, mut calls) = (CallResults::new(), Vec::new(), Vec::new());
-    if let Some(selector) = asked.function {
-        match forms::encode(readable(interface, selector)?, asked) {
+    if let Some(selector) = submitted.function {
+        match forms::encode(readable(interface, selector)?, submitted) {
             Ok(input) => {
                 selectors.push(selector);
-                calls.push(Call { to: address, input, from: asked.from, ..Call::default() });
+                calls.push(Call { to: address, input, from: submitted.from, ..Call::default() });
             }
             Err(wrong) => _ = answers.insert(selector, CallResult::InvalidInput(wrong)),
         }
     }
-    let (functions, _) = forms::of_page(interface, true, asked.first);
-    let unasked =
-        functions.into_iter().filter(|function| function.inputs.is_empty() && !asked.of(function)).take(MAX_AUTOMATIC_CALLS);
+    let (functions, _) = forms::of_page(interface, true, submitted.first);
+    let unasked = functions
+        .into_iter()
+        .filter(|function| function.inputs.is_empty() && !submitted.of(function))
+        .take(MAX_AUTOMATIC_CALLS);
     for function in unasked {
         let selector = function.selector();
         selectors.push(selector.0);
@@ -78,7 +80,7 @@ async fn answers(app: &AppState, address: Address, interface: &JsonAbi, asked: &
         match reply {
             Ok(output) => _ = answers.insert(selector, CallResult::Returned(output)),
             // Errors are shown for the requested function only.
-            Err(_) if asked.function != Some(selector) => {}
+            Err(_) if submitted.function != Some(selector) => {}
             Err(ClientError::Reverted { message, data }) => {
                 _ = answers.insert(selector, CallResult::Reverted { message, data })
             }
@@ -98,12 +100,13 @@ fn readable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
     }
 }
 
-fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &FormInput, answers: &CallResults) -> Markup {
+fn markup(address: Address, contract: &Contract, interface: &JsonAbi, submitted: &FormInput, answers: &CallResults) -> Markup {
     let page = links::account_part(address, subject::READ);
-    let (functions, all) = forms::of_page(interface, true, asked.first);
+    let (functions, all) = forms::of_page(interface, true, submitted.first);
     let known = contract.known(address);
     // A requested function of another page is shown first.
-    let elsewhere = asked.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
+    let elsewhere =
+        submitted.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
     let elsewhere = elsewhere.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
     html! {
         section {
@@ -114,10 +117,10 @@ fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &Fo
         @for function in elsewhere.into_iter().chain(functions) {
             @let answer = answers.get(&function.selector().0);
             @let wrong = match answer { Some(CallResult::InvalidInput(wrong)) => Some(wrong), _ => None };
-            @let form = Form { function, page: &page, button: texts::ASK, currency: "", asked, wrong };
+            @let form = Form { function, page: &page, button: texts::ASK, currency: "", submitted, wrong };
             (form.markup(html! { @if let Some(answer) = answer { (show_answer(function, address, &known, answer)) } }))
         }
-        (forms::pages(&page, asked.first, all))
+        (forms::pages(&page, submitted.first, all))
     }
 }
 
@@ -144,10 +147,10 @@ mod tests {
 
     const CONTRACT: Address = Address::repeat_byte(9);
 
-    fn page(abi: &str, asked: &FormInput, answers: &CallResults) -> String {
+    fn page(abi: &str, submitted: &FormInput, answers: &CallResults) -> String {
         let interface = parse_abi(abi).unwrap();
         let contract = Contract { interface: Some(interface.clone()), ..Contract::default() };
-        markup(CONTRACT, &contract, &interface, asked, answers).into_string()
+        markup(CONTRACT, &contract, &interface, submitted, answers).into_string()
     }
 
     const STRING: &str =
@@ -220,8 +223,8 @@ mod tests {
         };
         let abi = format!("[{}]", (0..10_000).map(one).collect::<Vec<_>>().join(","));
         for first in [0, 5_000, 9_990, 10_000, usize::MAX - 10_000] {
-            let asked = FormInput { first, ..FormInput::default() };
-            let shown = page(&abi, &asked, &CallResults::new());
+            let submitted = FormInput { first, ..FormInput::default() };
+            let shown = page(&abi, &submitted, &CallResults::new());
             assert!(shown.len() < 60_000, "{}", shown.len());
             assert_eq!(shown.matches("<form").count(), 10_000usize.saturating_sub(first).min(forms::ON_A_PAGE));
         }
@@ -248,13 +251,13 @@ mod tests {
             format!(r#"[{{"type":"function","name":"f","inputs":[{kind}],"outputs":[{kind}],"stateMutability":"view"}}]"#);
         let interface = parse_abi(&abi).unwrap();
         let function = interface.functions().next().unwrap();
-        let asked = FormInput { function: Some(function.selector().0), ..FormInput::default() };
-        let wrong = forms::encode(function, &asked).unwrap_err();
+        let submitted = FormInput { function: Some(function.selector().0), ..FormInput::default() };
+        let wrong = forms::encode(function, &submitted).unwrap_err();
         assert_eq!(wrong.field, Some(0));
         let answers = CallResults::from([(function.selector().0, CallResult::InvalidInput(wrong))]);
-        let shown = page(&abi, &asked, &answers);
+        let shown = page(&abi, &submitted, &answers);
         assert!(shown.contains("too deep") && shown.len() < 4_000, "{}", shown.len());
         let answers = CallResults::from([(function.selector().0, CallResult::Returned(vec![0; 4_096].into()))]);
-        assert!(page(&abi, &asked, &answers).contains(texts::RETURNED_OTHER));
+        assert!(page(&abi, &submitted, &answers).contains(texts::RETURNED_OTHER));
     }
 }

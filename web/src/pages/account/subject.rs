@@ -183,8 +183,8 @@ impl Subject {
 /// Returns `None` if the node does not respond.
 async fn balance_and_nonce(app: &AppState, address: Address) -> Option<(U256, u64)> {
     let ask = |method| Request { method, params: json!([address, "latest"]) };
-    let answers = app.node.ask_all::<U256>(vec![ask("eth_getBalance"), ask("eth_getTransactionCount")]).await.ok()?;
-    let [Ok(balance), Ok(nonce)] = answers.as_slice() else { return None };
+    let responses = app.node.ask_all::<U256>(vec![ask("eth_getBalance"), ask("eth_getTransactionCount")]).await.ok()?;
+    let [Ok(balance), Ok(nonce)] = responses.as_slice() else { return None };
     Some((*balance, u64::try_from(*nonce).ok()?))
 }
 

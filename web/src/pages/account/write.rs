@@ -53,16 +53,16 @@ pub async fn show(
 ) -> Page {
     let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let asked = FormInput::read(&query)?;
-    let function = asked.function.map(|selector| writable(contract, selector)).transpose();
+    let submitted = FormInput::read(&query)?;
+    let function = submitted.function.map(|selector| writable(contract, selector)).transpose();
     let body = match (&contract.interface, function) {
         (None, Ok(None) | Err(_)) => forms::no_interface(subject.address),
         (_, function) => {
             let function = function?;
-            let call = function.map(|function| encoded(function, &asked));
+            let call = function.map(|function| encoded(function, &submitted));
             let wallet = wallet(&app.status(), app.node.url());
             let view = View { address: subject.address, contract, function, currency: &app.status().currency };
-            markup(&view, &asked, call.as_ref(), wallet)
+            markup(&view, &submitted, call.as_ref(), wallet)
         }
     };
     Ok(subject.page(&app, texts::WRITE, body))
@@ -76,13 +76,13 @@ pub async fn encode(
 ) -> Result<Response, Failure> {
     let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let asked = FormInput::read(&query)?;
-    let selector = asked.function.ok_or_else(|| Failure::BadRequest(texts::NO_SELECTOR.into()))?;
-    let call = match encoded(writable(contract, selector)?, &asked) {
+    let submitted = FormInput::read(&query)?;
+    let selector = submitted.function.ok_or_else(|| Failure::BadRequest(texts::NO_SELECTOR.into()))?;
+    let call = match encoded(writable(contract, selector)?, &submitted) {
         Ok(call) => call,
         Err(wrong) => return Ok((StatusCode::UNPROCESSABLE_ENTITY, Json(refusal(&wrong))).into_response()),
     };
-    let warning = match asked.from {
+    let warning = match submitted.from {
         Some(from) => warning(&app, subject.address, from, &call, &contract.known(subject.address)).await,
         None => None,
     };
@@ -92,8 +92,8 @@ pub async fn encode(
 /// `/tx/{hash}/status`: status of a transaction, for a page that waits for it.
 pub async fn status(State(app): State<Arc<AppState>>, Path(hash): Path<String>) -> Result<Response, Failure> {
     let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction_texts::BAD_HASH.into()))?;
-    if let Some(told) = executed(&app, hash).await? {
-        return Ok(Json(told).into_response());
+    if let Some(report) = executed(&app, hash).await? {
+        return Ok(Json(report).into_response());
     }
     let answer = app.node.status(hash).await;
     let has_answered = answer.is_ok();
@@ -104,15 +104,15 @@ pub async fn status(State(app): State<Arc<AppState>>, Path(hash): Path<String>) 
         TransactionStatus::Dropped { reason } => TransactionStatus::Dropped { reason: abi::text(&reason) },
         status => status,
     };
-    let mut told = json!(status);
+    let mut report = json!(status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = status {
         // Without a receipt the result is not known yet.
         let receipt: Value = app.node.ask("eth_getTransactionReceipt", json!([hash])).await.unwrap_or_default();
         if let Some(status) = receipt.get("status").and_then(Value::as_str) {
-            told["succeeded"] = json!(status == "0x1");
+            report["succeeded"] = json!(status == "0x1");
         }
     }
-    Ok(Json(told).into_response())
+    Ok(Json(report).into_response())
 }
 
 /// Status of an executed transaction from the database.
@@ -121,12 +121,12 @@ async fn executed(app: &AppState, hash: B256) -> Result<Option<Value>, Failure> 
     let readers = app.database.readers();
     let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? else { return Ok(None) };
     let (block_hash, block_number) = (row.hash("block_hash")?, row.place("place")?.block());
-    let mut told = json!(match certificates::covering(readers, block_number).await? {
+    let mut report = json!(match certificates::covering(readers, block_number).await? {
         Some(_) => TransactionStatus::Certified { block_hash, block_number },
         None => TransactionStatus::Executed { block_hash, block_number },
     });
-    told["succeeded"] = json!(row.int("succeeded")? == 1);
-    Ok(Some(told))
+    report["succeeded"] = json!(row.int("succeeded")? == 1);
+    Ok(Some(report))
 }
 
 /// Status of a transaction that is in no stored block and about which the node returned nothing.
@@ -150,9 +150,9 @@ fn writable(contract: &Contract, selector: [u8; 4]) -> Result<&Function, Failure
     }
 }
 
-fn encoded(function: &Function, asked: &FormInput) -> Result<Encoded, FieldError> {
-    let input = forms::encode(function, asked)?;
-    let value = if forms::takes_coins(function) { forms::coins(&asked.coins)? } else { U256::ZERO };
+fn encoded(function: &Function, submitted: &FormInput) -> Result<Encoded, FieldError> {
+    let input = forms::encode(function, submitted)?;
+    let value = if forms::takes_coins(function) { forms::coins(&submitted.coins)? } else { U256::ZERO };
     Ok(Encoded { input, value })
 }
 
@@ -205,15 +205,15 @@ struct View<'a> {
     currency: &'a str,
 }
 
-fn markup(view: &View<'_>, asked: &FormInput, call: Option<&Result<Encoded, FieldError>>, wallet: Markup) -> Markup {
+fn markup(view: &View<'_>, submitted: &FormInput, call: Option<&Result<Encoded, FieldError>>, wallet: Markup) -> Markup {
     let View { address, contract, function, currency } = *view;
     let page = links::account_part(address, subject::WRITE);
     let nothing = JsonAbi::new();
     let interface = contract.interface.as_ref().unwrap_or(&nothing);
-    let (functions, all) = forms::of_page(interface, false, asked.first);
+    let (functions, all) = forms::of_page(interface, false, submitted.first);
     let elsewhere = function.filter(|function| !functions.iter().any(|view| view.selector() == function.selector()));
     let by_standard =
-        function.is_some_and(|function| STANDARD.contains(function) && !interface.functions().any(|told| told == function));
+        function.is_some_and(|function| STANDARD.contains(function) && !interface.functions().any(|report| report == function));
     html! {
         section {
             h2 { (texts::WRITE) }
@@ -223,18 +223,18 @@ fn markup(view: &View<'_>, asked: &FormInput, call: Option<&Result<Encoded, Fiel
         }
         (wallet)
         @for function in elsewhere.into_iter().chain(functions) {
-            @let call = call.filter(|_| asked.of(function));
+            @let call = call.filter(|_| submitted.of(function));
             @let wrong = call.and_then(|call| call.as_ref().err());
-            @let form = Form { function, page: &page, button: texts::SEND, currency, asked, wrong };
-            (form.markup(html! { @if let Some(Ok(call)) = call { (by_hand(address, function, asked, call)) } }))
+            @let form = Form { function, page: &page, button: texts::SEND, currency, submitted, wrong };
+            (form.markup(html! { @if let Some(Ok(call)) = call { (by_hand(address, function, submitted, call)) } }))
         }
-        (forms::pages(&page, asked.first, all))
+        (forms::pages(&page, submitted.first, all))
     }
 }
 
 /// The encoded call and a command, for other tools.
-fn by_hand(address: Address, function: &Function, asked: &FormInput, call: &Encoded) -> Markup {
-    let typed = |at: usize| asked.values.get(&at).map_or("", String::as_str);
+fn by_hand(address: Address, function: &Function, submitted: &FormInput, call: &Encoded) -> Markup {
+    let typed = |at: usize| submitted.values.get(&at).map_or("", String::as_str);
     let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
     let mut command = texts::send(address, &quoted(&function.signature()), &arguments);
     if !call.value.is_zero() {
@@ -271,12 +271,12 @@ mod tests {
     fn page_of(interface: Option<JsonAbi>, query: &str) -> String {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         let query: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let asked = FormInput::read(&query).unwrap();
+        let submitted = FormInput::read(&query).unwrap();
         let contract = Contract { interface, ..Contract::default() };
-        let function = asked.function.map(|selector| writable(&contract, selector).unwrap());
-        let call = function.map(|function| encoded(function, &asked));
+        let function = submitted.function.map(|selector| writable(&contract, selector).unwrap());
+        let call = function.map(|function| encoded(function, &submitted));
         let view = View { address: CONTRACT, contract: &contract, function, currency: "CRN" };
-        markup(&view, &asked, call.as_ref(), html! {}).into_string()
+        markup(&view, &submitted, call.as_ref(), html! {}).into_string()
     }
 
     #[test]

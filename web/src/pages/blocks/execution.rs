@@ -24,9 +24,9 @@ struct Lane {
 
 /// Section of the block's page.
 pub fn section(execution: Option<&Execution>) -> Markup {
-    let Some(told) = execution else { return html! { p .note { (texts::UNKNOWN) } } };
+    let Some(execution) = execution else { return html! { p .note { (texts::UNKNOWN) } } };
     let mut lanes: BTreeMap<u8, Lane> = BTreeMap::new();
-    for (lane, runs) in of_each(told) {
+    for (lane, runs) in of_each(execution) {
         let lane = lanes.entry(lane).or_default();
         lane.transactions += 1;
         lane.again += u64::from(runs > 1);
@@ -36,37 +36,37 @@ pub fn section(execution: Option<&Execution>) -> Markup {
     html! {
         p .note { (texts::NOTE) }
         (parts::facts(&[
-            (texts::LANES, html! { (texts::lanes(lanes.len(), &number(told.threads))) }),
-            (texts::RUNS, html! { (texts::runs(&number(told.runs), &number(told.runs_again))) }),
-            (texts::WAITS, html! { (number(told.waits)) }),
-            (texts::ADOPTED, html! { (number(told.adopted)) " " span .note { (texts::ADOPTED_NOTE) } }),
-            (texts::TIME, html! { (format::micros(told.duration_us)) " " span .note { (texts::TIME_NOTE) } }),
+            (texts::LANES, html! { (texts::lanes(lanes.len(), &number(execution.threads))) }),
+            (texts::RUNS, html! { (texts::runs(&number(execution.runs), &number(execution.runs_again))) }),
+            (texts::WAITS, html! { (number(execution.waits)) }),
+            (texts::ADOPTED, html! { (number(execution.adopted)) " " span .note { (texts::ADOPTED_NOTE) } }),
+            (texts::TIME, html! { (format::micros(execution.duration_us)) " " span .note { (texts::TIME_NOTE) } }),
         ]))
         @if !lanes.is_empty() {
-            (picture(told, &lanes))
+            (picture(execution, &lanes))
             (table(&lanes))
         }
     }
 }
 
 /// Lane and runs of each transaction.
-fn of_each(told: &Execution) -> impl Iterator<Item = (u8, u8)> {
-    told.lane_of.iter().copied().zip(told.runs_of.iter().copied())
+fn of_each(execution: &Execution) -> impl Iterator<Item = (u8, u8)> {
+    execution.lane_of.iter().copied().zip(execution.runs_of.iter().copied())
 }
 
 /// Lane and runs of a transaction in words, if known.
-pub fn of_transaction(told: &Execution, position: u64) -> Option<String> {
+pub fn of_transaction(execution: &Execution, position: u64) -> Option<String> {
     let at = usize::try_from(position).ok()?;
-    Some(texts::ran(*told.lane_of.get(at)?, *told.runs_of.get(at)?))
+    Some(texts::ran(*execution.lane_of.get(at)?, *execution.runs_of.get(at)?))
 }
 
-fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
+fn picture(execution: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
     let sum = |of: fn(&Lane) -> u64| format::number(lanes.values().map(of).sum());
     let label = texts::picture(&sum(|lane| lane.transactions), lanes.len(), &sum(|lane| lane.again), &sum(|lane| lane.ready));
     let rows: BTreeMap<u8, usize> = lanes.keys().copied().zip(0..).collect();
     let [mut once, mut again, mut ready] = [String::new(), String::new(), String::new()];
-    let all = of_each(told).count();
-    for (at, (lane, runs)) in of_each(told).take(MAX_DRAWN).enumerate() {
+    let all = of_each(execution).count();
+    for (at, (lane, runs)) in of_each(execution).take(MAX_DRAWN).enumerate() {
         let (path, height) = match runs {
             0 => (&mut ready, 2),
             1 => (&mut once, 6),
@@ -105,7 +105,7 @@ fn table(lanes: &BTreeMap<u8, Lane>) -> Markup {
 mod tests {
     use super::*;
 
-    fn told(lane_of: &[u8], runs_of: &[u8]) -> Execution {
+    fn sample(lane_of: &[u8], runs_of: &[u8]) -> Execution {
         let (lane_of, runs_of) = (lane_of.to_vec().into(), runs_of.to_vec().into());
         Execution {
             threads: 8,
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn lanes_are_counted_and_drawn() {
-        let page = section(Some(&told(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
+        let page = section(Some(&sample(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
         assert_eq!(cells(&page), ["0", "2", "1", "0", "5", "3", "1", "1"]);
         for words in ["2 of 8 used", "9, of which 3 again", "1.23 ms", "5 transactions in 2 lanes; 2 executed again"] {
             assert!(page.contains(words), "{words} is not in {page}");
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn unknown_execution_is_stated() {
         assert!(section(None).into_string().contains(texts::UNKNOWN));
-        let one = told(&[3], &[2]);
+        let one = sample(&[3], &[2]);
         assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 executed again"));
         assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, 2 executions"));
         assert_eq!(of_transaction(&one, 1), None);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn large_block_is_drawn_in_part() {
-        let page = section(Some(&told(&[1; 5_000], &[1; 5_000]))).into_string();
+        let page = section(Some(&sample(&[1; 5_000], &[1; 5_000]))).into_string();
         assert_eq!(cells(&page), ["1", "5,000", "0", "0"]);
         assert!(page.contains("Only the first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
     }
@@ -153,8 +153,8 @@ mod tests {
     /// A node may report anything: lists of different lengths, and more lanes than threads.
     #[test]
     fn inconsistent_statistics_are_truncated() {
-        let page = section(Some(&told(&[255, 9], &[255]))).into_string();
+        let page = section(Some(&sample(&[255, 9], &[255]))).into_string();
         assert_eq!(cells(&page), ["255", "1", "1", "0"]);
-        section(Some(&told(&[], &[1, 2])));
+        section(Some(&sample(&[], &[1, 2])));
     }
 }

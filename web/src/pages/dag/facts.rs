@@ -76,10 +76,10 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
     }
     rows.push((texts::DECIDED, decided(window, slot)));
     if window.lanes {
-        let told = |signers: &[u64]| texts::signers_of_quorum(signers.len(), window.size, window.quorum);
-        rows.push((texts::VOTES, signers(&slot.voters, &told(&slot.voters))));
+        let text = |signers: &[u64]| texts::signers_of_quorum(signers.len(), window.size, window.quorum);
+        rows.push((texts::VOTES, signers(&slot.voters, &text(&slot.voters))));
         if !slot.confirmers.is_empty() {
-            rows.push((texts::CONFIRMATIONS, signers(&slot.confirmers, &told(&slot.confirmers))));
+            rows.push((texts::CONFIRMATIONS, signers(&slot.confirmers, &text(&slot.confirmers))));
         }
     }
     if let Some(votes) = votes {
@@ -102,10 +102,10 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
 }
 
 /// Validators that signed, after the text with their number.
-fn signers(signers: &[u64], told: &str) -> Markup {
+fn signers(signers: &[u64], text: &str) -> Markup {
     html! {
         @if signers.is_empty() { (texts::UNKNOWN) }
-        @else { (told) ":" }
+        @else { (text) ":" }
         @for signer in signers.iter().take(MAX_LISTED) { " " (parts::validator(*signer)) }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     SelectedItem, Selection,
-    rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, star, triangle, verdict},
+    rounds::{LEFT, TOP, name, proposal_text, radius, row_height, rule, star, triangle, verdict},
     window::{Window, contradicted, seen_at},
 };
 use crate::{links, pages::dag::texts};
@@ -146,7 +146,7 @@ fn cut(window: &Window, slot: &LeaderSlot, selected: &SelectedItem<'_>, x: u64, 
         a .cut.is-slow[slow].chosen[selected.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
             href=(links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row="-1" data-rank=(slot.rank) {
-            title { (told(slot)) }
+            title { (cut_text(slot)) }
             path .wall d={ "M" (x) " " (TOP + 12) "V" (height) } {}
             (badge(slow, x, TOP + 2))
             text .round x=(x) y="16" { (slot.round) }
@@ -164,7 +164,7 @@ pub fn badge(slow: bool, x: u64, y: u64) -> Markup {
 }
 
 /// A cut in one sentence.
-pub fn told(slot: &LeaderSlot) -> String {
+pub fn cut_text(slot: &LeaderSlot) -> String {
     let rule = rule(slot).map(|rule| format!(", {rule}")).unwrap_or_default();
     texts::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
@@ -185,7 +185,7 @@ fn draw_car(
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
             id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Selection::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
-            title { (car_told(car)) @if contradicted.contains(&car.digest) { ", " (texts::CONTRADICTION) } }
+            title { (car_text(car)) @if contradicted.contains(&car.digest) { ", " (texts::CONTRADICTION) } }
             circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
             circle cx=(x) cy=(y) r=(radius(car.batch_bytes, places.row).min(9)) {}
         }
@@ -215,11 +215,11 @@ fn signs(window: &Window, places: &Places, selected: &SelectedItem<'_>) -> Marku
 }
 
 /// A car in one sentence.
-pub fn car_told(car: &DagVertex) -> String {
-    let told = proposal_told(texts::CAR, car);
+pub fn car_text(car: &DagVertex) -> String {
+    let text = proposal_text(texts::CAR, car);
     match car.holders.is_empty() {
-        true => told,
-        false => format!("{told}, {}", texts::held_by(&names(&car.holders))),
+        true => text,
+        false => format!("{text}, {}", texts::held_by(&names(&car.holders))),
     }
 }
 

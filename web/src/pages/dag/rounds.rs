@@ -130,8 +130,8 @@ fn leads(window: &Window, vertex: &DagVertex) -> bool {
 
 fn lines(places: &Places, vertex: &DagVertex, selected: &SelectedItem<'_>) -> Markup {
     let lit = selected.vertex.is_some_and(|selected| selected.digest == vertex.digest);
-    let way = route(places, vertex.parents.iter().map(|parent| (vertex.digest, *parent)));
-    html! { path .line.lit[lit] data-of=(name(vertex.digest)) d=(way) {} }
+    let path = route(places, vertex.parents.iter().map(|parent| (vertex.digest, *parent)));
+    html! { path .line.lit[lit] data-of=(name(vertex.digest)) d=(path) {} }
 }
 
 /// SVG path of the links with both ends in the picture.
@@ -169,7 +169,7 @@ fn circle(
         a .vertex.ordered[ordered.contains(&vertex.digest)].chosen[chosen].parent[parent]
             id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Selection::Vertex(vertex.digest)))
             data-round=(vertex.round) data-row=(vertex.author) data-parents=(parents.join(" ")) {
-            title { (proposal_told(texts::ROUND, vertex)) }
+            title { (proposal_text(texts::ROUND, vertex)) }
             circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
             circle cx=(x) cy=(y) r=(radius) {}
             @if certifies { (star(x, y)) } @else if votes { (triangle(x, y)) }
@@ -188,7 +188,7 @@ pub fn star(x: u64, y: u64) -> Markup {
 }
 
 /// A proposal in one sentence. `place` is the word for its position.
-pub fn proposal_told(place: &str, vertex: &DagVertex) -> String {
+pub fn proposal_text(place: &str, vertex: &DagVertex) -> String {
     let bytes = if vertex.batch_bytes == 0 { texts::NO_TRANSACTIONS.to_owned() } else { format::bytes(vertex.batch_bytes) };
     texts::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
 }
@@ -204,7 +204,7 @@ fn leader(window: &Window, places: &Places, slot: &LeaderSlot, selected: &Select
         a .slot.{ "is-" (word) }.chosen[selected.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
             href=(links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row=(slot.validator) data-rank=(slot.rank) {
-            title { (leader_told(slot)) }
+            title { (leader_text(slot)) }
             (mark(slot.status, x, y, side))
         }
     }
@@ -253,7 +253,7 @@ pub fn rule(slot: &LeaderSlot) -> Option<String> {
 }
 
 /// A leader in one sentence.
-pub fn leader_told(slot: &LeaderSlot) -> String {
+pub fn leader_text(slot: &LeaderSlot) -> String {
     let rule = rule(slot).map(|rule| format!(" ({rule})")).unwrap_or_default();
     texts::leader(slot.round, slot.rank + 1, slot.validator, &format!("{}{rule}", verdict(slot)))
 }

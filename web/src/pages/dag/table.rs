@@ -73,7 +73,7 @@ pub fn lanes(window: &Window) -> Markup {
             @if cars.is_empty() { "–" }
             @else {
                 ul .plain {
-                    @for car in cars { li { (lanes::car_told(car)) @if contradicted.contains(&car.digest) { " " (contradiction()) } } }
+                    @for car in cars { li { (lanes::car_text(car)) @if contradicted.contains(&car.digest) { " " (contradiction()) } } }
                 }
             }
         }

@@ -40,7 +40,7 @@ fn window() -> Window {
         (3, Skipped, "skipped: 3 of 4 do not vote for it"),
         (4, Committed, "direct: 4 of 4 certify"),
     ];
-    let told = |(round, status, why): (u64, SlotStatus, &str)| {
+    let round_of = |(round, status, why): (u64, SlotStatus, &str)| {
         let validator = round % 4;
         let digest = (status == Committed).then(|| digest(validator, round));
         let (why, decided_ms) = (Some(why.to_owned()), Some(1_000 * round + 3_500));
@@ -48,7 +48,7 @@ fn window() -> Window {
         let slot = LeaderSlot { round, rank: 0, validator, status, digest, why, decided_ms, commit: None, voters, confirmers };
         (round, Round { vertices: authors(round).map(|author| vertex(round, author)).collect(), slots: vec![slot] })
     };
-    let rounds = verdicts.into_iter().map(told).collect();
+    let rounds = verdicts.into_iter().map(round_of).collect();
     Window { first: 1, last: 4, oldest: 1, newest: 4, rounds, size: 4, quorum: 3, ..Window::default() }
 }
 

@@ -69,7 +69,7 @@ pub fn matrix(committee: Option<&Validators>, poll: &Poll) -> Markup {
                     @for index in columns.clone() { th scope="col" { (crate::texts::validator(index)) } }
                 } }
                 tbody { @for (index_of, row) in rows.into_iter().take(MAX_VALIDATORS) { tr {
-                    th scope="row" { (asked(index_of, row)) }
+                    th scope="row" { (node_name(index_of, row)) }
                     (trips(committee, columns.clone(), index_of, row))
                 } } }
             }
@@ -81,7 +81,7 @@ pub fn matrix(committee: Option<&Validators>, poll: &Poll) -> Markup {
 }
 
 /// Name of a queried node.
-fn asked(index_of: Option<u64>, row: &NodePeers) -> Markup {
+fn node_name(index_of: Option<u64>, row: &NodePeers) -> Markup {
     match &row.own {
         Some(own) => name(index_of, own),
         None => html! { (texts::UNNAMED) },

@@ -1,20 +1,27 @@
 use super::*;
 use alloy_json_abi::Function;
 
-fn asked(query: &[(&str, &str)]) -> FormInput {
+fn submitted(query: &[(&str, &str)]) -> FormInput {
     let query: Vec<_> = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     FormInput::read(&query).unwrap()
 }
 
 #[test]
 fn query_is_parsed() {
-    let read =
-        asked(&[("f", "0xa9059cbb"), ("a0", "x"), ("a31", "y"), ("a32", "z"), ("b", "?"), ("value", " 1 "), ("first", "50")]);
+    let read = submitted(&[
+        ("f", "0xa9059cbb"),
+        ("a0", "x"),
+        ("a31", "y"),
+        ("a32", "z"),
+        ("b", "?"),
+        ("value", " 1 "),
+        ("first", "50"),
+    ]);
     let values = BTreeMap::from([(0, "x".to_owned()), (31, "y".to_owned())]);
     let expected = FormInput { function: Some([0xa9, 0x05, 0x9c, 0xbb]), values, coins: "1".into(), from: None, first: 50 };
     assert_eq!(read, expected);
-    assert_eq!(asked(&[("first", "99999999999999999999")]).first, 0);
-    assert_eq!(asked(&[("first", &usize::MAX.to_string())]).first, MAX_OFFSET);
+    assert_eq!(submitted(&[("first", "99999999999999999999")]).first, 0);
+    assert_eq!(submitted(&[("first", &usize::MAX.to_string())]).first, MAX_OFFSET);
     for wrong in [("f", "transfer"), ("f", "0xa9059c"), ("from", "me")] {
         assert!(FormInput::read(&[(wrong.0.into(), wrong.1.into())]).is_err(), "{wrong:?}");
     }
@@ -69,8 +76,9 @@ fn encode_error_names_its_field() {
 #[test]
 fn fields_have_distinct_labels() {
     let function = Function::parse("function f(address to, bool, string memory words) payable").unwrap();
-    let asked = FormInput::default();
-    let form = Form { function: &function, page: "/p", button: texts::SEND, currency: "CRN", asked: &asked, wrong: None };
+    let submitted = FormInput::default();
+    let form =
+        Form { function: &function, page: "/p", button: texts::SEND, currency: "CRN", submitted: &submitted, wrong: None };
     let shown = form.markup(html! {}).into_string();
     let ids: Vec<_> = shown.split("<label for=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(ids.len(), 4);
