@@ -23,6 +23,7 @@ pub mod dag;
 pub mod digest;
 pub mod events;
 pub mod executions;
+mod fetch;
 mod group;
 pub mod ledger;
 mod progress;
@@ -36,14 +37,11 @@ use crate::{
     database::{Database, DatabaseError},
     indexer_status::{Halt, IndexerStatus},
     live::{Live, Tick},
-    node::{Node, NodeError, WholeBlock},
+    node::{Node, NodeError},
 };
 use alloy_primitives::B256;
 use certificates::Chain;
-use contracts::Code;
-use digest::{Digest, InvalidBlock, digest};
-use futures::{StreamExt, TryStreamExt, stream};
-use group::Group;
+use digest::InvalidBlock;
 pub use group::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP};
 use progress::Progress;
 use serde_json::json;
@@ -53,21 +51,17 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use subscription::Notifications;
-use write::{FetchedMetadata, Tip};
+use write::Tip;
 
-/// Maximum number of blocks of one request, and concurrent requests. A node limits the size of its responses, so large blocks are
+/// Maximum number of blocks of one request. A node limits the size of its responses, so large blocks are
 /// fetched in smaller requests.
 const BLOCKS_AT_ONCE: u64 = 16;
-const REQUESTS_AT_ONCE: usize = 4;
 
 /// Polling interval without a notification from the node.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Pause after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
-
-/// Maximum number of contracts whose code is fetched in one request.
-const CODES_AT_ONCE: usize = 16;
 
 /// Key in `meta`: the node's chain and validators, so that pages can show them while the node is unreachable.
 const INTRODUCTION: &str = "introduction";
@@ -333,127 +327,6 @@ impl Indexer {
         self.live.send(Tick::Reverted);
         Ok(())
     }
-
-    /// Fetches blocks concurrently and writes them in order. Returns `true` if it stopped at blocks that are too large
-    /// for one response, so that the next requests are smaller.
-    async fn fetch(&mut self, first: u64, count: u64) -> Result<bool, IndexError> {
-        let (node, at_once) = (self.node.clone(), self.at_once);
-        let starts = (first..first + count).step_by(at_once as usize);
-        let pieces = starts.map(move |start| {
-            let node = node.clone();
-            let count = at_once.min(first + count - start);
-            async move { node.whole_blocks(start, count).await }
-        });
-        let mut pieces = stream::iter(pieces).buffered(REQUESTS_AT_ONCE);
-        let mut group = Group::default();
-        self.at_once = BLOCKS_AT_ONCE.min(2 * at_once);
-        // Bounded, so that the other tasks get their turn.
-        for _ in 0..64 {
-            let follow = match pieces.try_next().await {
-                Ok(Some(blocks)) => self.take(&mut group, blocks).await,
-                Ok(None) => break,
-                Err(error) if error.is_refusal() && at_once > 1 => {
-                    self.at_once = 1;
-                    break;
-                }
-                Err(error) => Err(error.into()),
-            };
-            match follow {
-                Ok(Continuity::Tip) => {}
-                Ok(Continuity::Later) => break,
-                Ok(Continuity::Another) if self.development => return self.restart_from_genesis().await.map(|()| false),
-                // Earlier blocks are valid, regardless of this one.
-                other => {
-                    self.write(group).await?;
-                    let number = self.tip.map_or(0, |tip| tip.number);
-                    return other.and(Err(IndexError::Halt(Halt::Contradiction { number })));
-                }
-            }
-        }
-        self.write(group).await?;
-        Ok(self.at_once < at_once)
-    }
-
-    /// Adds blocks that extend the tip to the group, and writes the group when it is full.
-    async fn take(&mut self, group: &mut Group, blocks: Vec<WholeBlock>) -> Result<Continuity, IndexError> {
-        let seen_ms = self.at_head.then(now_ms);
-        for whole in &blocks {
-            let one = digest(whole, seen_ms)?;
-            if one.left_out > 0 {
-                let Digest { number, left_out, .. } = &one;
-                tracing::warn!(
-                    "block {number} is too large to index completely: {left_out} transactions, logs and transfers are not listed"
-                );
-            }
-            let tip = group.last().map(|last| Tip { number: last.number, hash: last.hash }).or(self.tip);
-            match tip {
-                // The node had fewer blocks when it answered the previous requests: it syncs or was reverted. The next
-                // turn detects it.
-                _ if one.number != tip.map_or(0, |tip| tip.number + 1) => return Ok(Continuity::Later),
-                Some(tip) if tip.hash != one.parent => return Ok(Continuity::Another),
-                _ => group.push(one),
-            }
-            if group.is_full() {
-                self.write(std::mem::take(group)).await?;
-            }
-        }
-        Ok(Continuity::Tip)
-    }
-
-    async fn write(&mut self, group: Group) -> Result<(), IndexError> {
-        let digests = group.into_digests();
-        let Some(last) = digests.last() else { return Ok(()) };
-        let (number, time_ms) = (last.number, last.time_ms);
-        let tip = Tip { number, hash: last.hash };
-        let ticks: Vec<_> = digests.iter().map(Tick::of).collect();
-        let written = async {
-            let metadata = self.fetch_metadata(&digests).await?;
-            Ok(write::write(&mut self.connection, digests, &metadata).await?)
-        };
-        if let Err(error) = written.await {
-            // Nothing of the group was written, unless by another process.
-            self.tip = write::tip(&mut self.connection).await?;
-            return Err(error);
-        }
-        self.tip = Some(tip);
-        self.indexer_status.set_indexed(number, time_ms);
-        self.tell(number);
-        if self.at_head {
-            ticks.into_iter().for_each(|tick| self.live.send(tick));
-        }
-        Ok(())
-    }
-
-    /// Logs progress from time to time during a long sync.
-    fn tell(&mut self, number: u64) {
-        let Some(per_second) = self.progress.advance(number, self.at_head, Instant::now()) else { return };
-        let head = self.indexer_status.snapshot().heads.map_or(0, |heads| heads.executed.number);
-        tracing::info!("read {number} of {head} blocks, {per_second:.0} a second");
-    }
-
-    /// Fetches data about tokens and contracts that the blocks mention but do not contain.
-    async fn fetch_metadata(&mut self, digests: &[Digest]) -> Result<FetchedMetadata, IndexError> {
-        let unknown = write::unknown(&mut self.connection, digests).await?;
-        let mut metadata = FetchedMetadata::default();
-        let names = tokens::names(&self.node, &unknown.tokens).await?;
-        metadata.tokens = unknown.tokens.into_iter().zip(names).collect();
-        for addresses in unknown.contracts.chunks(CODES_AT_ONCE) {
-            let codes = self.node.codes(addresses.to_vec()).await?;
-            let codes = addresses.iter().zip(codes).filter(|(_, code)| !code.is_empty());
-            metadata.contracts.extend(codes.map(|(address, code)| (*address, Code::read(&code))));
-        }
-        Ok(metadata)
-    }
-}
-
-/// Relation of fetched blocks to the indexed ones.
-enum Continuity {
-    /// They extend the tip.
-    Tip,
-    /// There is a gap before them.
-    Later,
-    /// The parent hash of the first one differs from the tip.
-    Another,
 }
 
 /// Returns the current Unix time in milliseconds.

@@ -1,13 +1,12 @@
 //! Pages of transactions: the list, and a single transaction with its effects.
 
 mod calls;
+mod table;
 pub(crate) mod texts;
 
-use super::{
-    Failure, Page, ROWS,
-    blocks::{Before, of_transaction},
-    changes, cursor, layout, parts,
-};
+pub use table::{narrow_table, table, table_of_block};
+
+use super::{Failure, Page, ROWS, blocks::Before, changes, cursor, layout, parts};
 use crate::{
     abi::{self, KnownAbis},
     app_state::AppState,
@@ -22,7 +21,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::extract::{Path, Query, State};
 use calls::Calls;
-use corniche_api::{Execution, TransactionReport, TransactionStatus};
+use corniche_api::{TransactionReport, TransactionStatus};
 use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;
@@ -61,111 +60,6 @@ pub async fn of_block(app: &AppState, number: u64, from: Place) -> Result<Vec<An
                 t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let from = from.0.max(Place::first(number).0);
     Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(app.database.readers()).await?)
-}
-
-/// A column of a table of transactions.
-#[derive(Clone, Copy)]
-enum Column {
-    Hash,
-    Method,
-    Block,
-    From,
-    To,
-    Value,
-    Age,
-    Author,
-    Execution,
-}
-
-/// Data of a table that is not in its rows.
-struct Context<'a> {
-    known: KnownAbis,
-    currency: String,
-    execution: Option<&'a Execution>,
-}
-
-impl Column {
-    fn label(self) -> &'static str {
-        match self {
-            Self::Hash => texts::HASH,
-            Self::Method => texts::METHOD,
-            Self::Block => texts::BLOCK,
-            Self::From => texts::FROM,
-            Self::To => texts::TO,
-            Self::Value => texts::VALUE,
-            Self::Age => texts::AGE,
-            Self::Author => texts::AUTHOR,
-            Self::Execution => texts::EXECUTION,
-        }
-    }
-
-    fn cell(self, row: &AnyRow, context: &Context<'_>) -> Result<Markup, Failure> {
-        Ok(match self {
-            Self::Hash => {
-                html! { (parts::transaction(row.hash("hash")?)) @if row.int("succeeded")? == 0 { " " (parts::result(false)) } }
-            }
-            Self::Method => html! { span .method { (method(row, &context.known)) } },
-            Self::Block => parts::block(row.place("place")?.block()),
-            Self::From => parts::account(row.address("sender")?),
-            Self::To => recipient(row)?,
-            Self::Value => parts::coins(row.amount("value")?, &context.currency),
-            Self::Age => parts::time(row.number("time_ms")?),
-            Self::Author => row.maybe_number("author")?.map_or(html! { "–" }, parts::validator),
-            Self::Execution => {
-                let position = row.place("place")?.position();
-                let run = context.execution.and_then(|execution| of_transaction(execution, position));
-                html! { (run.unwrap_or_else(|| "–".into())) }
-            }
-        })
-    }
-}
-
-/// A table of transactions.
-pub async fn table(app: &AppState, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    use Column::*;
-    table_of(app, rows, &[Hash, Method, Block, From, To, Value, Age], None).await
-}
-
-/// Table of a block's transactions, with the author of each one's batch and its execution.
-pub async fn table_of_block(app: &AppState, rows: &[AnyRow], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let mut columns = vec![Column::Hash, Column::Method, Column::From, Column::To, Column::Value, Column::Author];
-    columns.extend(execution.map(|_| Column::Execution));
-    table_of(app, rows, &columns, execution).await
-}
-
-/// Table with fewer columns, for half a page.
-pub async fn narrow_table(app: &AppState, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(app, rows, &[Column::Hash, Column::Method, Column::From, Column::Age], None).await
-}
-
-async fn table_of(
-    app: &AppState,
-    rows: &[AnyRow],
-    columns: &[Column],
-    execution: Option<&Execution>,
-) -> Result<Markup, Failure> {
-    let known = KnownAbis::methods_of(&app.database, rows).await?;
-    let context = Context { known, currency: app.status().currency, execution };
-    let cells = |row: &AnyRow| columns.iter().map(|column| column.cell(row, &context)).collect::<Result<Vec<_>, _>>();
-    let labels: Vec<_> = columns.iter().map(|column| column.label()).collect();
-    Ok(parts::table(nav::TRANSACTIONS, &labels, rows.iter().map(cells).collect::<Result<_, _>>()?))
-}
-
-fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
-    Ok(match (row.maybe_address("recipient")?, row.maybe_address("created")?) {
-        (Some(to), _) => parts::account(to),
-        (None, Some(created)) => html! { (texts::CREATION) " " (parts::account(created)) },
-        (None, None) => html! { (texts::CREATION) },
-    })
-}
-
-/// Name of the called method, or the kind of the transaction.
-fn method(row: &AnyRow, known: &KnownAbis) -> String {
-    match (row.maybe_address("recipient"), row.selector("selector")) {
-        (Ok(None), _) => texts::CREATION.into(),
-        (_, Ok(Some(selector))) => known.method_or_selector(selector),
-        _ => texts::TRANSFER.into(),
-    }
 }
 
 /// Selects the part of a transaction's page.
