@@ -4,7 +4,7 @@ use crate::{
     database::Database,
     indexer::{dag::AUTOBAHN, digest::DAY_MS, uploads::Uploads},
     indexer_status::{IndexerStatus, Snapshot},
-    limits::Limits,
+    limits::RateLimiter,
     live::Live,
     node::Node,
     peer_graph::PeerGraph,

@@ -138,7 +138,7 @@ impl Indexer {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
         // Stored data is used until the node responds.
-        if let Some(stored) = write::remembered(&mut connection, INTRODUCTION).await?
+        if let Some(stored) = write::meta(&mut connection, INTRODUCTION).await?
             && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&stored)
         {
             indexer_status.set_chain(chain_id, genesis, development, committee);
@@ -233,8 +233,8 @@ impl Indexer {
     async fn identify_chain(&mut self) -> Result<(), IndexError> {
         let (chain_id, genesis) = self.node.identity().await?;
         let found = format!("{chain_id} {genesis}");
-        match write::remembered(&mut self.connection, "chain").await? {
-            None => write::remember(&mut self.connection, "chain", found).await?,
+        match write::meta(&mut self.connection, "chain").await? {
+            None => write::set_meta(&mut self.connection, "chain", found).await?,
             Some(known) if known != found => return Err(IndexError::Halt(Halt::AnotherChain { known, found })),
             Some(_) => {}
         }
@@ -246,7 +246,7 @@ impl Indexer {
         self.dag.chain_identified(&committee.engine, self.committee);
         self.executions.chain_identified();
         let stored = json!((chain_id, genesis, self.development, &committee));
-        write::remember(&mut self.connection, INTRODUCTION, stored.to_string()).await?;
+        write::set_meta(&mut self.connection, INTRODUCTION, stored.to_string()).await?;
         self.indexer_status.set_chain(chain_id, genesis, self.development, committee);
         self.identified = true;
         Ok(())

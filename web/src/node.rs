@@ -51,11 +51,11 @@ impl NodeError {
     /// Returns `true` if requesting the trace again would not succeed. A truncated response is invalid as well, but is
     /// worth a retry.
     pub fn is_final(&self) -> bool {
-        self.is_refusal() || self.says(Reason::TraceTooLarge)
+        self.is_refusal() || self.has_reason(Reason::TraceTooLarge)
     }
 
     /// Returns `true` if the node rejected the request for this reason.
-    pub fn says(&self, reason: Reason) -> bool {
+    pub fn has_reason(&self, reason: Reason) -> bool {
         matches!(self, Self::Client(ClientError::Refused { refusal, .. }) if refusal.message.contains(reason.phrase()))
     }
 }
@@ -71,7 +71,7 @@ fn is_refusal(error: &ClientError) -> bool {
 }
 
 /// Returns `true` if the response exceeds the node's size limit.
-fn has_no_room(error: &ClientError) -> bool {
+fn exceeds_batch_limit(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused { refusal, .. } if refusal.code == i64::from(ErrorCode::ResponseTooLarge.number()))
 }
 
@@ -241,7 +241,7 @@ impl Node {
         let responses: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;
         let mut found = Vec::with_capacity(calls.len());
         for (request, mut response) in requests.into_iter().zip(responses) {
-            if response.as_ref().is_err_and(has_no_room) {
+            if response.as_ref().is_err_and(exceeds_batch_limit) {
                 // The response to another call used up the size limit of the batch. This call may fit alone.
                 response = self.ask_all(vec![request]).await?.pop().unwrap_or(response);
             }
@@ -254,7 +254,7 @@ impl Node {
     }
 
     /// Calls contracts at the latest block and returns each result or revert.
-    pub async fn questions(&self, calls: &[Call]) -> Result<Vec<Result<Bytes, ClientError>>, NodeError> {
+    pub async fn eth_calls(&self, calls: &[Call]) -> Result<Vec<Result<Bytes, ClientError>>, NodeError> {
         let request = |call: &Call| Request { method: "eth_call", params: json!([call, "latest"]) };
         self.ask_all(calls.iter().map(request).collect()).await
     }

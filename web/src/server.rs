@@ -60,7 +60,7 @@ pub fn router(app: Arc<AppState>) -> Router {
         .route(links::NETWORK, get(pages::network::show))
         .route(links::LIVE, get(live::stream))
         .route("/assets/{file}", get(assets::serve))
-        .fallback(nothing_here)
+        .fallback(not_found)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard))
         // Pages are mostly tags and shrink to a fifth. Event streams are not compressed.
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
@@ -79,7 +79,7 @@ async fn etherscan_or_page(
     }
 }
 
-async fn nothing_here(request: Request) -> Response {
+async fn not_found(request: Request) -> Response {
     let text = failure::no_page(request.uri().path());
     match api::is_api_request(&request) {
         true => Problem::missing(format!("{text} {} {}", links::API, texts::SAYS)).into_response(),

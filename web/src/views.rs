@@ -1,4 +1,4 @@
-//! What pages and the API both show: rows of the database as values, and the reasons for errors.
+//! Views that pages and the API share: rows of the database as values, and the reasons for errors.
 
 pub mod failure;
 pub mod rounds;

@@ -101,8 +101,8 @@ async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Tra
         }
         let began = Instant::now();
         let digests: Vec<_> = group.iter().map(|block| digest(block, None).expect("a digest")).collect();
-        let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
-        let token = |at: usize| Name { name: format!("Token {at}"), symbol: format!("TKN{at}"), decimals: 18 };
+        let unknown = write::missing_metadata(&mut connection, &digests).await.expect("what is unknown");
+        let token = |at: usize| TokenMetadata { name: format!("Token {at}"), symbol: format!("TKN{at}"), decimals: 18 };
         let metadata = write::FetchedMetadata {
             tokens: unknown.tokens.into_iter().enumerate().map(|(at, address)| (address, token(at))).collect(),
             contracts: unknown.contracts.into_iter().map(|address| (address, code.clone())).collect(),

@@ -188,8 +188,8 @@ pub async fn show(request: ApiRequest) -> Result<BlockInFull, Problem> {
         block: Block::of(&row, certificate.as_ref().map(|certificate| certificate.block))?,
         first_commit,
         last_commit,
-        first_round: led_in(&request.app, first_commit).await?,
-        last_round: led_in(&request.app, last_commit).await?,
+        first_round: round_of_commit(&request.app, first_commit).await?,
+        last_round: round_of_commit(&request.app, last_commit).await?,
         batches: batches.iter().map(Batch::of).collect::<Result<_, _>>()?,
         skipped: skipped.iter().map(Skipped::of).collect::<Result<_, _>>()?,
         execution: executions::of_block(readers, number).await?.map(Execution::of),
@@ -198,7 +198,7 @@ pub async fn show(request: ApiRequest) -> Result<BlockInFull, Problem> {
 }
 
 /// Returns the round whose leader made a commit.
-async fn led_in(app: &AppState, commit: Option<u64>) -> Result<Option<u64>, Problem> {
+async fn round_of_commit(app: &AppState, commit: Option<u64>) -> Result<Option<u64>, Problem> {
     let Some(commit) = commit else { return Ok(None) };
     Ok(leader_of(app.database.readers(), commit).await?.map(|leader| leader.round))
 }

@@ -9,7 +9,7 @@ use sqlx::{
 };
 use std::fmt::Write;
 
-/// Maximum number of rows and most parameters of one statement. PostgreSQL accepts 65,535 parameters, SQLite 32,766.
+/// Maximum number of rows, and of parameters, of one statement. PostgreSQL accepts 65,535 parameters, SQLite 32,766.
 const MAX_ROWS: usize = 256;
 const MAX_PARAMETERS: usize = 16_384;
 

@@ -63,7 +63,7 @@ impl SyncTask {
             return Ok(None);
         }
         if self.traced.is_none() {
-            let known = write::remembered(connection, KEY).await?;
+            let known = write::meta(connection, KEY).await?;
             self.traced = Some(known.and_then(|known| known.parse().ok()).unwrap_or(0));
         }
         Ok(self.traced)
@@ -75,7 +75,7 @@ impl SyncTask {
         let until = tip.min(traced + BLOCKS_AT_ONCE);
         // After a failed block, the blocks behind it are not requested repeatedly.
         let most = if self.failed.0 > traced { 1 } else { TRACES_AT_ONCE };
-        let blocks = with_calls(connection, traced, until, most).await?;
+        let blocks = blocks_with_calls(connection, traced, until, most).await?;
         let are_all = blocks.len() < most;
         let ask = |number| {
             let node = node.clone();
@@ -89,13 +89,13 @@ impl SyncTask {
             if !self.take(node, connection, number, response).await? {
                 return Ok(false);
             }
-            write::remember(connection, KEY, number.to_string()).await?;
+            write::set_meta(connection, KEY, number.to_string()).await?;
             self.reach(number, tip);
             reached = number;
         }
         if are_all {
             if until > reached {
-                write::remember(connection, KEY, until.to_string()).await?;
+                write::set_meta(connection, KEY, until.to_string()).await?;
             }
             // A node that syncs may have fewer blocks than were searched.
             reached = until.max(reached);
@@ -148,7 +148,12 @@ impl SyncTask {
 }
 
 /// Returns the first blocks with contract calls after `traced` and up to `until`, at most `most`.
-async fn with_calls(connection: &mut AnyConnection, traced: u64, until: u64, most: usize) -> Result<Vec<u64>, DatabaseError> {
+async fn blocks_with_calls(
+    connection: &mut AnyConnection,
+    traced: u64,
+    until: u64,
+    most: usize,
+) -> Result<Vec<u64>, DatabaseError> {
     let text = "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
     let (mut blocks, mut last) = (Vec::new(), traced);
     while blocks.len() < most {
@@ -181,7 +186,7 @@ pub async fn write_block(
             undone.push([transaction.into(), error.into(), cut(outermost.revert_reason.as_deref()).into(), output.into()]);
         }
         let inside = MAX_CALLS - rows.len().min(MAX_CALLS);
-        for (depth, frame) in outermost.in_order(1 + inside).into_iter().skip(1) {
+        for (depth, frame) in outermost.flatten_calls(1 + inside).into_iter().skip(1) {
             let place = Place::new(block, rows.len() as u64);
             let selector = frame.input.get(..4).map(<[u8]>::to_vec);
             rows.push([

@@ -42,7 +42,7 @@ pub async fn covering(readers: &AnyPool, block: u64) -> Result<Option<AnyRow>, D
 
 /// Returns the newest indexed block that a certificate covers.
 pub async fn reached(connection: &mut AnyConnection) -> Result<Option<u64>, DatabaseError> {
-    Ok(write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()))
+    Ok(write::meta(connection, KEY).await?.and_then(|known| known.parse().ok()))
 }
 
 /// Processes certificates up to the indexed block `certified`. Returns the newest covered block if it has advanced.
@@ -132,7 +132,7 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
         rows.push([validator, day, 0, 0, 0, signed, missed].map(Into::into));
     }
     rows.write(&mut transaction).await?;
-    write::remember(&mut transaction, KEY, reached.to_string()).await?;
+    write::set_meta(&mut transaction, KEY, reached.to_string()).await?;
     transaction.commit().await.map_err(DatabaseError::from)?;
     Ok(Some(reached))
 }

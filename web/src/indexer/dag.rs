@@ -107,12 +107,12 @@ impl SyncTask {
         }
         self.next_poll = NextPoll::After(now);
         notifications.dag_poll_started();
-        let polled = self.look(node, connection, live, indexer_status).await;
+        let result = self.poll(node, connection, live, indexer_status).await;
         if let NextPoll::After(began) = self.next_poll {
             self.next_poll = NextPoll::after_poll(began, Instant::now());
         }
-        match polled {
-            Err(IndexError::Node(error)) if error.is_refusal() || error.says(Reason::TooManyResults) => {
+        match result {
+            Err(IndexError::Node(error)) if error.is_refusal() || error.has_reason(Reason::TooManyResults) => {
                 self.refused(&error, indexer_status);
                 Ok(())
             }
@@ -121,10 +121,10 @@ impl SyncTask {
     }
 
     fn refused(&mut self, error: &NodeError, indexer_status: &IndexerStatus) {
-        if error.says(Reason::TooManyResults) && self.planner.as_mut().is_some_and(RangePlanner::halve_width) {
+        if error.has_reason(Reason::TooManyResults) && self.planner.as_mut().is_some_and(RangePlanner::halve_width) {
             // The committee is so large that the node allows fewer rounds for each request.
             self.next_poll = NextPoll::AtOnce;
-        } else if error.says(Reason::InvalidRoundRange) && self.planner.take().is_some() {
+        } else if error.has_reason(Reason::InvalidRoundRange) && self.planner.take().is_some() {
             // The node's newest round has decreased: it lost its trace.
             self.next_poll = NextPoll::AtOnce;
         } else {
@@ -135,7 +135,7 @@ impl SyncTask {
         }
     }
 
-    async fn look(
+    async fn poll(
         &mut self,
         node: &Node,
         connection: &mut AnyConnection,

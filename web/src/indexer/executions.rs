@@ -45,7 +45,7 @@ impl SyncTask {
         }
         let requested = match self.requested {
             Some(requested) => requested,
-            None => write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
+            None => write::meta(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
         };
         let requested = requested.max(tip.saturating_sub(REACH));
         let until = tip.min(requested + AT_ONCE);
@@ -73,7 +73,7 @@ impl SyncTask {
         }
         let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;
         rows.write(&mut transaction).await?;
-        write::remember(&mut transaction, KEY, until.to_string()).await?;
+        write::set_meta(&mut transaction, KEY, until.to_string()).await?;
         transaction.commit().await.map_err(DatabaseError::from)?;
         self.requested = Some(until);
         Ok(until < tip)

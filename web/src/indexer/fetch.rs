@@ -118,7 +118,7 @@ impl Indexer {
 
     /// Fetches data about tokens and contracts that the blocks mention but do not contain.
     async fn fetch_metadata(&mut self, digests: &[Digest]) -> Result<FetchedMetadata, IndexError> {
-        let unknown = write::unknown(&mut self.connection, digests).await?;
+        let unknown = write::missing_metadata(&mut self.connection, digests).await?;
         let mut metadata = FetchedMetadata::default();
         let names = tokens::names(&self.node, &unknown.tokens).await?;
         metadata.tokens = unknown.tokens.into_iter().zip(names).collect();

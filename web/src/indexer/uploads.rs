@@ -2,7 +2,7 @@
 //! short queue to the indexer, which owns the only connection that writes.
 //!
 //! An uploaded ABI is not verified. It is only possible to check whether the code mentions the functions: a contract
-//! compares a call's selector with the known ones, so nearly all of them are constants in its code ([`mentions`]). This
+//! compares a call's selector with the known ones, so nearly all of them are constants in its code ([`count_selectors`]). This
 //! does not check the names of parameters, and a function name with a given 4-byte hash is found in a minute. So the
 //! first upload is kept, and later ones cannot change what others have seen.
 
@@ -128,7 +128,7 @@ async fn source(connection: &mut AnyConnection, address: Address) -> Result<Opti
 
 /// Returns how many of the ABI's functions the module mentions, and how many there are. Compilers write a selector as
 /// an integer, in either byte order, or as raw bytes.
-pub fn mentions(module: &[u8], abi: &JsonAbi) -> (usize, usize) {
+pub fn count_selectors(module: &[u8], abi: &JsonAbi) -> (usize, usize) {
     let wanted: HashSet<u32> = abi.functions().map(|function| u32::from_be_bytes(function.selector().0)).collect();
     let mut found = HashSet::new();
     for at in 0..module.len() {
@@ -235,9 +235,9 @@ mod tests {
             &[0x83, 0x81, 0xf5, 0x8a],
             &[0x8a, 0xf5, 0x81, 0x83],
         ] {
-            assert_eq!(mentions(&code(bytes), &abi), (1, 2), "{bytes:x?}");
+            assert_eq!(count_selectors(&code(bytes), &abi), (1, 2), "{bytes:x?}");
         }
-        assert_eq!(mentions(&code(&[0x8a, 0xeb, 0x87, 0x9c, 0x79]), &abi), (0, 2));
-        assert_eq!(mentions(b"", &abi), (0, 2));
+        assert_eq!(count_selectors(&code(&[0x8a, 0xeb, 0x87, 0x9c, 0x79]), &abi), (0, 2));
+        assert_eq!(count_selectors(b"", &abi), (0, 2));
     }
 }

@@ -59,20 +59,20 @@ pub async fn time_of(connection: &mut AnyConnection, number: u64) -> Result<u64,
 }
 
 /// Returns a value of `meta`.
-pub async fn remembered(connection: &mut AnyConnection, key: &'static str) -> Result<Option<String>, DatabaseError> {
+pub async fn meta(connection: &mut AnyConnection, key: &'static str) -> Result<Option<String>, DatabaseError> {
     let row = sql("SELECT value FROM meta WHERE key = $1").bind(key.to_owned()).fetch_optional(connection).await?;
     row.map(|row| row.text("value")).transpose()
 }
 
 /// Sets a value of `meta`.
-pub async fn remember(connection: &mut AnyConnection, key: &'static str, value: String) -> Result<(), DatabaseError> {
+pub async fn set_meta(connection: &mut AnyConnection, key: &'static str, value: String) -> Result<(), DatabaseError> {
     let text = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
     sql(text).bind(key.to_owned()).bind(value).execute(connection).await?;
     Ok(())
 }
 
 /// Returns the tokens and contracts of these blocks that have no row yet.
-pub async fn unknown(connection: &mut AnyConnection, digests: &[Digest]) -> Result<MissingMetadata, DatabaseError> {
+pub async fn missing_metadata(connection: &mut AnyConnection, digests: &[Digest]) -> Result<MissingMetadata, DatabaseError> {
     let mut tokens = BTreeSet::new();
     let mut contracts = BTreeSet::new();
     for digest in digests {

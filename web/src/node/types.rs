@@ -171,7 +171,7 @@ pub struct CallFrame {
 impl CallFrame {
     /// Returns the frame and its inner calls with their depths, in the order in which they began, at most `most`.
     /// Iterative, because the depth is untrusted.
-    pub fn in_order(self, most: usize) -> Vec<(u64, Self)> {
+    pub fn flatten_calls(self, most: usize) -> Vec<(u64, Self)> {
         let mut frames = Vec::new();
         let mut stack = vec![(0, self)];
         while let Some((depth, mut frame)) = stack.pop() {
@@ -204,9 +204,9 @@ mod tests {
     #[test]
     fn frames_are_in_call_order() {
         let tree = frame(0, vec![frame(1, vec![frame(2, vec![]), frame(3, vec![])]), frame(4, vec![])]);
-        let frames = tree.clone().in_order(10);
+        let frames = tree.clone().flatten_calls(10);
         let found: Vec<_> = frames.into_iter().map(|(depth, frame)| (depth, frame.gas_used.to::<u64>())).collect();
         assert_eq!(found, [(0, 0), (1, 1), (2, 2), (2, 3), (1, 4)]);
-        assert_eq!(tree.in_order(3).len(), 3);
+        assert_eq!(tree.flatten_calls(3).len(), 3);
     }
 }

@@ -122,7 +122,7 @@ async fn contract_facts(app: &AppState, address: Address, known: &Contract) -> R
     };
     let code = links::account_part(address, subject::CODE);
     Ok(vec![
-        (texts::MADE_BY, made_by(app, known).await?),
+        (texts::MADE_BY, creator_of(app, known).await?),
         (contract_texts::CODE, html! { a href=(code) { (format::bytes(known.code_bytes)) } }),
         (contract_texts::INTERFACE, html! { a href=(links::account_part(address, subject::ABI)) { (source_text) } }),
         (contract_texts::SOURCE, html! { a href={ (code) "#source" } { (contract_texts::SOURCE_NOT_SHOWN_SHORT) } }),
@@ -130,9 +130,9 @@ async fn contract_facts(app: &AppState, address: Address, known: &Contract) -> R
 }
 
 /// Creator of a contract, and the transaction that created it.
-async fn made_by(app: &AppState, contract: &Contract) -> Result<Markup, Failure> {
+async fn creator_of(app: &AppState, contract: &Contract) -> Result<Markup, Failure> {
     let Some(creator) = contract.creator else { return Ok(html! { span .note { (contract_texts::MADE_BY_NOBODY) } }) };
-    let hash = match contract.made_in {
+    let hash = match contract.creation {
         Some(place) => {
             let row = sql("SELECT hash FROM transactions WHERE place = $1").bind(place.0);
             row.fetch_optional(app.database.readers()).await?.map(|row| row.hash("hash")).transpose()?

@@ -111,7 +111,7 @@ pub async fn show(State(app): State<Arc<AppState>>, Query(at): Query<DagQuery>) 
     let pick = at.pick.as_deref().map(str::parse).transpose()?;
     let body = match Window::load(&app, at.round).await? {
         Some(window) => shown(&app, &window, at.round, pick).await?,
-        None => nothing(&app, at.round)?,
+        None => empty_page(&app, at.round)?,
     };
     Ok(layout::page(&app, texts::TITLE, body))
 }
@@ -121,7 +121,7 @@ async fn shown(app: &AppState, window: &Window, round: Option<u64>, pick: Option
     Ok(html! {
         h1 { (texts::TITLE) }
         p { @if window.lanes { (texts::LEAD_LANES) } @else { (texts::LEAD) } }
-        (away(app))
+        (notices(app))
         (scrub(window, round))
         div #dag data-first=(window.first) data-last=(window.last) data-oldest=(window.oldest) data-newest=(window.newest)
             data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-texts=(parts::texts(&texts::SCRIPT)) {
@@ -179,7 +179,7 @@ fn paging(window: &Window) -> Markup {
 }
 
 /// Notes about data that may be missing in the picture.
-fn away(app: &AppState) -> Markup {
+fn notices(app: &AppState) -> Markup {
     let now = app.status();
     html! {
         @if let Some(why) = &now.dag_unavailable { p .note { (texts::NONE) " " (why) } }
@@ -188,7 +188,7 @@ fn away(app: &AppState) -> Markup {
 }
 
 /// Page for the case that no round is known.
-fn nothing(app: &AppState, round: Option<u64>) -> Result<Markup, Failure> {
+fn empty_page(app: &AppState, round: Option<u64>) -> Result<Markup, Failure> {
     if let Some(round) = round {
         return Err(Failure::NotFound(texts::no_round_yet(&format::number(round))));
     }

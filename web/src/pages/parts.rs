@@ -165,7 +165,7 @@ pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
 }
 
 /// Links to other pages of a list that is not ordered by place.
-pub fn further(list: &str, last: Option<String>, is_first: bool) -> Markup {
+pub fn next_pages(list: &str, last: Option<String>, is_first: bool) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
             @if !is_first { a href=(list) { (list::FIRST) } }

@@ -45,7 +45,7 @@ pub async fn show(State(app): State<Arc<AppState>>, Query(until): Query<Until>) 
         p .note { (texts::NOTE) }
         div #statistics data-live=[until.is_newest().then_some("statistics")] {
             (days::pages(links::STATISTICS, &until, &window, oldest))
-            div .columns { @for (at, (_, caption)) in COUNTED.iter().enumerate() { (drawn(caption, at, &found, &window)) } }
+            div .columns { @for (at, (_, caption)) in COUNTED.iter().enumerate() { (bar_chart(caption, at, &found, &window)) } }
             section {
                 h2 { (texts::TABLE) }
                 (table(&found, &window))
@@ -63,7 +63,7 @@ fn counts(row: &AnyRow) -> Result<(u64, Counts), Failure> {
     Ok((row.number("day")?, counts))
 }
 
-fn drawn(caption: &str, at: usize, found: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
+fn bar_chart(caption: &str, at: usize, found: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
     let values: Vec<u64> = days::fill(window.clone(), found, |_| Counts::default()).iter().map(|day| day[at]).collect();
     let label = |bar: usize| format!("{}: {}", format::day(window.start() + bar as u64), format::number(values[bar]));
     chart::bars(caption, &values, label)

@@ -164,7 +164,7 @@ async fn holders(app: &AppState, token: &Token, from: &Below) -> Result<Markup, 
         @if let Some(id) = id { p { (texts::OF_ID) " #" (id) } }
         @else if token.has_ids() { p .note { (texts::TOTALS_NOTE) } }
         (parts::table(texts::HOLDERS, &columns, found.iter().map(cells).collect()))
-        (parts::further(&list, last, from.is_first()))
+        (parts::next_pages(&list, last, from.is_first()))
     })
 }
 
@@ -187,7 +187,7 @@ async fn ids(app: &AppState, token: &Token, from: &Below) -> Result<Markup, Fail
     let columns = [texts::ID, texts::HOLDER, texts::AMOUNT];
     Ok(html! {
         (parts::table(texts::IDS, &columns, found.iter().map(cells).collect()))
-        (parts::further(&links::token_part(token.address, PART_IDS), last, from.is_first()))
+        (parts::next_pages(&links::token_part(token.address, PART_IDS), last, from.is_first()))
     })
 }
 

@@ -94,7 +94,7 @@ pub fn name(token: &Token) -> Markup {
 }
 
 /// Tag for a token whose numbers are not reliable.
-pub fn doubt(consistent: bool) -> Markup {
+pub fn inconsistent_tag(consistent: bool) -> Markup {
     html! { @if !consistent { " " span .tag.bad title=(texts::INCONSISTENT_NOTE) { (texts::INCONSISTENT) } } }
 }
 
@@ -112,7 +112,7 @@ pub async fn list(State(app): State<Arc<AppState>>, Query(from): Query<Below>) -
         p .note { (texts::LIST_NOTE) }
         div #tokens data-live=[from.is_first().then_some("tokens")] {
             (parts::table(nav::TOKENS, &columns, tokens.iter().map(cells).collect()))
-            (parts::further(links::TOKENS, last, from.is_first()))
+            (parts::next_pages(links::TOKENS, last, from.is_first()))
         }
     };
     Ok(layout::page(&app, nav::TOKENS, body))
@@ -122,7 +122,7 @@ fn cells(token: &Token) -> Vec<Markup> {
     vec![
         html! {
             a href=(links::token(token.address)) { (name(token)) }
-            (doubt(token.consistent))
+            (inconsistent_tag(token.consistent))
         },
         parts::account(token.address),
         html! { (standard(token.standard)) },

@@ -78,7 +78,7 @@ pub async fn show(State(app): State<Arc<AppState>>, Path(hash): Path<String>, Qu
     let title = format!("{} {hash:.10}…", texts::TITLE);
     let row = row.fetch_optional(app.database.readers()).await?;
     let body = if row.is_some() && part.changes.is_some() {
-        changed(&app, hash).await
+        state_changes(&app, hash).await
     } else {
         // If the node does not respond, the page shows the content of the database.
         let (answer, signed) = tokio::join!(app.node.status(hash), app.node.signed(hash));
@@ -89,26 +89,26 @@ pub async fn show(State(app): State<Arc<AppState>>, Path(hash): Path<String>, Qu
                 let block = row.place("place")?.block();
                 let is_certified = certificates::covering(app.database.readers(), block).await?.is_some();
                 let executed = executed(&app, &row, report.as_ref(), is_certified).await?;
-                live(html! { (executed) (signed) }, !is_certified)
+                live_part(html! { (executed) (signed) }, !is_certified)
             }
-            (None, Some(report)) => live(html! { (waiting(hash, report)) (signed) }, !is_gone(&report.status)),
-            (None, None) => live(skipped(&app, hash, has_answered).await?, false),
+            (None, Some(report)) => live_part(html! { (not_indexed(hash, report)) (signed) }, !is_removed(&report.status)),
+            (None, None) => live_part(skipped(&app, hash, has_answered).await?, false),
         }
     };
     Ok(layout::page(&app, &title, html! { h1 { (texts::TITLE) } (body) }))
 }
 
-fn is_gone(status: &TransactionStatus) -> bool {
+fn is_removed(status: &TransactionStatus) -> bool {
     matches!(status, TransactionStatus::Dropped { .. } | TransactionStatus::Replaced { .. })
 }
 
 /// Makes the page live if the transaction may still change.
-fn live(body: Markup, still: bool) -> Markup {
+fn live_part(body: Markup, still: bool) -> Markup {
     html! { div #transaction data-live=[still.then_some("transaction")] { (body) } }
 }
 
 /// Page of a transaction that the node knows and the database does not contain.
-fn waiting(hash: B256, report: &TransactionReport) -> Markup {
+fn not_indexed(hash: B256, report: &TransactionReport) -> Markup {
     let (word, note) = match &report.status {
         TransactionStatus::Pending => (status::PENDING, html! { (texts::IS_PENDING) }),
         TransactionStatus::Ordered => (status::ORDERED, html! { (texts::IS_ORDERED) }),
@@ -146,7 +146,7 @@ fn tabs(hash: B256, here: &str) -> Markup {
 }
 
 /// State changes of an executed transaction.
-async fn changed(app: &AppState, hash: B256) -> Markup {
+async fn state_changes(app: &AppState, hash: B256) -> Markup {
     let changed = changes::of(&app.node, hash).await;
     html! {
         (tabs(hash, CHANGES))
@@ -230,7 +230,7 @@ async fn executed(
                 (folded(&input))
             }
         }
-        (moved(app, place).await?)
+        (token_transfers(app, place).await?)
         @if !logs.is_empty() {
             section #logs {
                 h2 { (texts::LOGS) " (" (format::number(row.number("logs")?)) ")" }
@@ -346,7 +346,7 @@ pub fn event(known: &KnownAbis, from: Address, topics: &[B256], (data, bytes): (
 }
 
 /// Token transfers of a transaction.
-async fn moved(app: &AppState, place: Place) -> Result<Markup, Failure> {
+async fn token_transfers(app: &AppState, place: Place) -> Result<Markup, Failure> {
     let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals FROM transfers m JOIN tokens t ON t.address = \
                 m.token WHERE m.transaction_place = $1 ORDER BY m.place LIMIT $2";
     let mut rows = sql(text).bind(place.0).bind(MAX_LISTED + 1).fetch_all(app.database.readers()).await?;

@@ -115,14 +115,14 @@ async fn record(app: &AppState, index: u64) -> Result<Markup, Failure> {
     let columns = [texts::DAY, texts::LED, texts::BATCHES, texts::TRANSACTIONS, texts::SIGNED, texts::MISSED, texts::UPTIME];
     Ok(html! {
         div .columns {
-            (drawn(texts::LED, 0, &days, &window))
-            (drawn(texts::MISSED, 4, &days, &window))
+            (bar_chart(texts::LED, 0, &days, &window))
+            (bar_chart(texts::MISSED, 4, &days, &window))
         }
         (parts::table(texts::RECORD, &columns, days.iter().rev().map(row).collect()))
     })
 }
 
-fn drawn(caption: &str, at: usize, days: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
+fn bar_chart(caption: &str, at: usize, days: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
     let values: Vec<u64> = days::fill(window.clone(), days, |_| Counts::default()).iter().map(|counts| counts[at]).collect();
     let label = |bar: usize| format!("{}: {}", format::day(window.start() + bar as u64), format::number(values[bar]));
     chart::bars(caption, &values, label)

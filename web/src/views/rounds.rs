@@ -68,7 +68,7 @@ pub struct Window {
 impl Window {
     /// Loads the rounds around `about`, or the newest ones. Returns `None` if no round is stored.
     pub async fn load(app: &AppState, about: Option<u64>) -> Result<Option<Self>, Failure> {
-        let Some((oldest, newest)) = kept(app).await? else { return Ok(None) };
+        let Some((oldest, newest)) = stored_range(app).await? else { return Ok(None) };
         if let Some(round) = about.filter(|round| !(oldest..=newest).contains(round)) {
             let (round, oldest, newest) = (format::number(round), format::number(oldest), format::number(newest));
             return Err(Failure::NotFound(lookup::no_round(&round, &oldest, &newest)));
@@ -80,7 +80,7 @@ impl Window {
 
     /// Loads a range for the API. The default of a missing bound follows from the other bound and the maximum length.
     pub async fn range(app: &AppState, from: Option<u64>, to: Option<u64>) -> Result<Option<Self>, Failure> {
-        let Some((oldest, newest)) = kept(app).await? else { return Ok(None) };
+        let Some((oldest, newest)) = stored_range(app).await? else { return Ok(None) };
         let most = MAX_ROUNDS;
         let last = to.unwrap_or(from.map_or(newest, |from| from.saturating_add(most - 1)));
         let first = from.unwrap_or((last.min(newest) + 1).saturating_sub(most));
@@ -239,18 +239,18 @@ fn validated(mut round: Round, number: u64, validators: u64) -> Round {
 }
 
 /// Time at which the node had a proposal: its acceptance, otherwise its signature.
-pub fn seen_at(vertex: &DagVertex) -> Option<u64> {
+pub fn arrival_ms(vertex: &DagVertex) -> Option<u64> {
     vertex.accepted_ms.or(vertex.proposed_ms)
 }
 
 /// Proposals of equivocating authors: they signed another one for the same place. Proposals for one place must be adjacent.
-pub fn contradicted(vertices: &[DagVertex]) -> BTreeSet<B256> {
+pub fn equivocations(vertices: &[DagVertex]) -> BTreeSet<B256> {
     let places = vertices.chunk_by(|one, other| (one.author, one.round) == (other.author, other.round));
     places.filter(|place| place.len() > 1).flatten().map(|vertex| vertex.digest).collect()
 }
 
 /// Oldest and newest stored round.
-async fn kept(app: &AppState) -> Result<Option<(u64, u64)>, Failure> {
+async fn stored_range(app: &AppState) -> Result<Option<(u64, u64)>, Failure> {
     let end = |text| sql(text).fetch_optional(app.database.readers());
     let oldest = end("SELECT round FROM dag_rounds ORDER BY round LIMIT 1").await?;
     let newest = end("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").await?;

@@ -228,12 +228,12 @@ fn blocks() -> Vec<WholeBlock> {
 
 /// Returns the node's data about contracts and tokens.
 pub fn metadata() -> FetchedMetadata {
-    let name = |name: &str, symbol: &str| Name { name: name.into(), symbol: symbol.into(), decimals: 18 };
+    let name = |name: &str, symbol: &str| TokenMetadata { name: name.into(), symbol: symbol.into(), decimals: 18 };
     let code = |abi: &str| Code { hash: B256::repeat_byte(9), bytes: 1_234, abi: abi.into(), facts: ModuleInfo::default() };
     FetchedMetadata {
         tokens: [
             (GOLD, name("Gold", "GLD")),
-            (ART, Name { decimals: 0, ..name("Golden pictures", "ART") }),
+            (ART, TokenMetadata { decimals: 0, ..name("Golden pictures", "ART") }),
             // Its contract returns 18 decimals, although its tokens have ids.
             (ITEMS, name("Items", "ITM")),
             (EVIL, name("<script>alert(1)</script>", "=HYPERLINK(\"http://x\",\"y\")")),

@@ -103,7 +103,7 @@ pub fn token(at: u64) -> Address {
 struct Maker<'a> {
     random: &'a mut Random,
     number: u64,
-    moved: Vec<(u64, TokenEvent)>,
+    token_events: Vec<(u64, TokenEvent)>,
     traces: Vec<Value>,
 }
 
@@ -122,7 +122,11 @@ impl Maker<'_> {
         let leader = self.random.below(VALIDATORS);
         let head = Head { number: self.number, hash: own, parent, time_ms, leader, batches, skipped };
         let whole = block(&head, transactions);
-        Made { whole, moved: std::mem::take(&mut self.token_events), traces: Value::Array(std::mem::take(&mut self.traces)) }
+        Made {
+            whole,
+            token_events: std::mem::take(&mut self.token_events),
+            traces: Value::Array(std::mem::take(&mut self.traces)),
+        }
     }
 
     fn transaction(&mut self, own: B256, position: u64) -> (corniche_web::node::Transaction, corniche_web::node::Receipt) {

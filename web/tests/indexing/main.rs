@@ -37,7 +37,7 @@ async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]
         left = rest;
         let digests = group.iter().map(|made| corniche_web::indexer::digest::digest(&made.whole, None).expect("a digest"));
         let digests: Vec<_> = digests.collect();
-        let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
+        let unknown = write::missing_metadata(&mut connection, &digests).await.expect("what is unknown");
         let metadata = write::FetchedMetadata {
             tokens: unknown.tokens.into_iter().map(|token| (token, Default::default())).collect(),
             contracts: unknown

@@ -89,7 +89,7 @@ impl Model {
             }
         }
         let mut transfers = 0;
-        for (position, moved) in &made.moved {
+        for (position, moved) in &made.token_events {
             let place = Place::new(number, *position).0;
             match moved {
                 TokenEvent::Transfer { .. } => {

@@ -475,7 +475,7 @@ async fn other_genesis_halts_with_advice() {
         assert!(matches!(halt, Some(Halt::AnotherChain { .. })), "{halt:?}");
         let (status, page) = home(&node, &database, indexer_status).await;
         assert_eq!(status, 503);
-        for words in ["the database is of chain 42", "empty database"] {
+        for words in ["the database has chain 42", "empty database"] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
     }

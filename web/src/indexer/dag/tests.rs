@@ -1,4 +1,4 @@
-//! Tests of the lane with a simulated node that chooses its numbers, forgets, restarts and rejects requests.
+//! Tests of the task with a simulated node that chooses its numbers, forgets, restarts and rejects requests.
 
 use super::*;
 use crate::{database::Database, indexer::subscription::DagNotice};
@@ -92,7 +92,7 @@ pub(super) fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
     }
 }
 
-/// A simulated node, a database and the lane between them.
+/// A simulated node, a database and the task between them.
 struct Fixture {
     script: Arc<Mutex<NodeScript>>,
     node: Node,
@@ -115,10 +115,10 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
         let connection = database.writer().await.unwrap();
-        let mut lane = SyncTask::new(keep);
-        lane.chain_identified(engine, 4);
+        let mut task = SyncTask::new(keep);
+        task.chain_identified(engine, 4);
         let (node, indexer_status, notifications) = (Node::new(&url), IndexerStatus::default(), Notifications::default());
-        Self { script, node, database, connection, indexer_status, notifications, task: lane, engine, _directory: directory }
+        Self { script, node, database, connection, indexer_status, notifications, task, engine, _directory: directory }
     }
 
     fn update_node(&self, change: impl FnOnce(&mut NodeScript)) {
@@ -135,8 +135,8 @@ impl Fixture {
 
     /// Polls if it is time.
     async fn turn(&mut self) {
-        let Self { node, connection, indexer_status, notifications, lane, .. } = self;
-        lane.follow(node, connection, &Live::default(), indexer_status, notifications).await.unwrap();
+        let Self { node, connection, indexer_status, notifications, task, .. } = self;
+        task.follow(node, connection, &Live::default(), indexer_status, notifications).await.unwrap();
     }
 
     /// Restarts the explorer.
@@ -343,7 +343,7 @@ async fn full_node_is_polled_rarely() {
     assert!(fixture.indexer_status.snapshot().dag_unavailable.unwrap().contains("a full node orders nothing"));
 }
 
-/// A notification before a poll does not trigger another one. A notification that the lane did not act on does.
+/// A notification before a poll does not trigger another one. A notification that the task did not act on does.
 #[tokio::test]
 async fn notification_during_poll_causes_another_poll() {
     let mut fixture = Fixture::set("mahi-mahi", 20_000).await;

@@ -5,7 +5,9 @@ use super::{
     creator_of, interface,
     subject::{Contract, Subject},
 };
-use crate::{abi, app::AppState, format, pages::account::texts as account_texts, pages::account::texts::contract as texts};
+use crate::{
+    abi, app_state::AppState, format, pages::account::texts as account_texts, pages::account::texts::contract as texts,
+};
 use alloy_primitives::Address;
 use axum::extract::{Path, State};
 use maud::{Markup, html};

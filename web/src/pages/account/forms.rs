@@ -269,7 +269,7 @@ pub fn no_interface(address: Address) -> Markup {
 }
 
 /// Reason of a revert: the contract's own error, Solidity's built-in error, or the node's message.
-pub fn undone(known: &abi::KnownAbis, address: Address, message: &str, data: &[u8]) -> Markup {
+pub fn reverted(known: &abi::KnownAbis, address: Address, message: &str, data: &[u8]) -> Markup {
     let error = known.error(address, data).or_else(|| abi::refusal(data));
     html! {
         p { span .tag.bad { (crate::texts::status::REVERTED) } }

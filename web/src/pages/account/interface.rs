@@ -11,7 +11,7 @@ use crate::{
     indexer::{
         contracts::{MAX_ABI_BYTES, parse_abi},
         tokens::clean,
-        uploads::{UploadError, mentions},
+        uploads::{UploadError, count_selectors},
     },
     links,
     pages::account::texts::contract as texts,
@@ -100,7 +100,7 @@ async fn check(app: &AppState, subject: &Subject, text: &str) -> Result<Result<(
     let code = app.node.codes(vec![subject.address]).await?.pop().unwrap_or_default();
     let compare = move || {
         let module = corniche_verifier::code::module(&code).map(std::borrow::Cow::into_owned).unwrap_or_default();
-        is_mentioned(&module, &read)
+        has_selectors(&module, &read)
     };
     tokio::task::spawn_blocking(compare).await.map_err(|error| Failure::Broken(error.to_string()))
 }
@@ -114,8 +114,8 @@ fn readable(text: &str) -> Result<JsonAbi, String> {
 }
 
 /// The code must contain the selectors of at least three in four functions.
-fn is_mentioned(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
-    let (found, all) = mentions(module, offered);
+fn has_selectors(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
+    let (found, all) = count_selectors(module, offered);
     if found == 0 || 4 * found < 3 * all {
         return Err(texts::not_mentioned(found, all));
     }
@@ -224,11 +224,11 @@ mod tests {
     fn upload_requires_selectors_in_code() {
         let module = [b"\0asm\x01\0\0\0\x41".as_slice(), &[0x8a, 0xeb, 0x87, 0x9c, 0x78]].concat();
         let number = parse_abi(NUMBER).unwrap();
-        assert_eq!(is_mentioned(&module, &number), Ok(()));
-        let refused = is_mentioned(b"", &number).unwrap_err();
+        assert_eq!(has_selectors(&module, &number), Ok(()));
+        let refused = has_selectors(b"", &number).unwrap_err();
         assert!(refused.contains("0 of 1"), "{refused}");
         let other = parse_abi(r#"[{"type":"event","name":"E","inputs":[],"anonymous":false}]"#).unwrap();
-        assert!(is_mentioned(&module, &other).is_err(), "events alone say nothing that can be looked at");
+        assert!(has_selectors(&module, &other).is_err(), "events alone say nothing that can be looked at");
     }
 
     #[tokio::test]

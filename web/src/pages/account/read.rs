@@ -5,7 +5,7 @@ use super::{
     forms::{self, FieldError, Form, FormInput},
     subject::{self, Contract, Subject},
 };
-use crate::{abi, app::AppState, links, node::Call, pages::account::texts::contract as texts};
+use crate::{abi, app_state::AppState, links, node::Call, pages::account::texts::contract as texts};
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, Bytes, U64};
 use axum::extract::{Path, Query, State};
@@ -72,7 +72,7 @@ async fn answers(app: &AppState, address: Address, interface: &JsonAbi, submitte
         let gas = Some(U64::from(AUTOMATIC_CALL_GAS));
         calls.push(Call { to: address, input: Bytes::copy_from_slice(selector.as_slice()), gas, ..Call::default() });
     }
-    let replies = match app.node.questions(&calls).await {
+    let replies = match app.node.eth_calls(&calls).await {
         Ok(replies) => replies,
         Err(error) => calls.iter().map(|_| Err(ClientError::Unsignable(error.to_string()))).collect(),
     };
@@ -128,7 +128,7 @@ fn show_answer(function: &Function, address: Address, known: &abi::KnownAbis, an
     match answer {
         CallResult::InvalidInput(_) => html! {},
         CallResult::Failed(reason) => html! { p .wrong { (abi::text(reason)) } },
-        CallResult::Reverted { message, data } => forms::undone(known, address, message, data),
+        CallResult::Reverted { message, data } => forms::reverted(known, address, message, data),
         CallResult::Returned(output) if output.is_empty() && function.outputs.is_empty() => {
             html! { p .note { (texts::RETURNED_NOTHING) } }
         }

@@ -135,7 +135,7 @@ impl Subject {
         let Ok((balance, nonce, code)) = app.node.account(address).await else {
             return Ok(Self { address, now: None, code_unknown: true, contract, not_indexed: false });
         };
-        let contract = if code.is_empty() { None } else { Some(Contract::of_code(look_at(code).await?)) };
+        let contract = if code.is_empty() { None } else { Some(Contract::of_code(parse_code(code).await?)) };
         Ok(Self { address, now: Some((balance, nonce)), code_unknown: false, not_indexed: contract.is_some(), contract })
     }
 
@@ -210,6 +210,6 @@ async fn known_contract(app: &AppState, address: Address) -> Result<Option<Contr
 }
 
 /// Decompresses and parses a module. This takes long, so it runs on a blocking thread.
-pub async fn look_at(code: Bytes) -> Result<Code, Failure> {
+pub async fn parse_code(code: Bytes) -> Result<Code, Failure> {
     tokio::task::spawn_blocking(move || Code::read(&code)).await.map_err(|error| Failure::Broken(error.to_string()))
 }

@@ -168,7 +168,7 @@ fn to_send(to: Address, call: &Encoded, warning: Option<String>) -> Value {
 /// Returns the reason if the call would revert now.
 async fn warning(app: &AppState, to: Address, from: Address, call: &Encoded, known: &KnownAbis) -> Option<String> {
     let call = Call { from: Some(from), to, value: call.value, input: call.input.clone(), gas: None };
-    match app.node.questions(&[call]).await.ok()?.pop()? {
+    match app.node.eth_calls(&[call]).await.ok()?.pop()? {
         Err(ClientError::Reverted { message, data }) => {
             let error = known.error(to, &data).or_else(|| abi::refusal(&data));
             Some(error.map_or_else(|| abi::text(&message), |error| error.brief()))
@@ -226,14 +226,14 @@ fn markup(view: &View<'_>, submitted: &FormInput, call: Option<&Result<Encoded, 
             @let call = call.filter(|_| submitted.of(function));
             @let wrong = call.and_then(|call| call.as_ref().err());
             @let form = Form { function, page: &page, button: texts::SEND, currency, submitted, wrong };
-            (form.markup(html! { @if let Some(Ok(call)) = call { (by_hand(address, function, submitted, call)) } }))
+            (form.markup(html! { @if let Some(Ok(call)) = call { (calldata(address, function, submitted, call)) } }))
         }
         (forms::pages(&page, submitted.first, all))
     }
 }
 
 /// The encoded call and a command, for other tools.
-fn by_hand(address: Address, function: &Function, submitted: &FormInput, call: &Encoded) -> Markup {
+fn calldata(address: Address, function: &Function, submitted: &FormInput, call: &Encoded) -> Markup {
     let typed = |at: usize| submitted.values.get(&at).map_or("", String::as_str);
     let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
     let mut command = texts::send(address, &quoted(&function.signature()), &arguments);

@@ -2,9 +2,9 @@
 
 use super::{
     SelectedItem, Selection,
-    rounds::{car_or_vertex, verdict},
+    rounds::{short_name, verdict},
     votes::Votes,
-    window::{Window, seen_at},
+    window::{Window, arrival_ms},
 };
 use crate::{abi, format, links, pages::dag::texts, pages::parts};
 use alloy_primitives::B256;
@@ -72,7 +72,7 @@ fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Mark
         (texts::VERDICT, html! { (sign(slot)) }),
     ];
     if let Some(why) = slot.why.as_deref() {
-        rows.push((texts::WHY, html! { q { (abi::text(why)) } " – " (in_words(why)) }));
+        rows.push((texts::WHY, html! { q { (abi::text(why)) } " – " (rule_description(why)) }));
     }
     rows.push((texts::DECIDED, decided(window, slot)));
     if window.lanes {
@@ -120,7 +120,7 @@ fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
         return html! { @if slot.status == SlotStatus::Undecided { (texts::UNDECIDED) } @else { (texts::UNKNOWN) } };
     };
     let vertex = slot.digest.and_then(|digest| window.vertex(digest));
-    let took = vertex.and_then(seen_at).map(|from| at.saturating_sub(from));
+    let took = vertex.and_then(arrival_ms).map(|from| at.saturating_sub(from));
     let signed = vertex.and_then(|vertex| vertex.proposed_ms).map(|from| at.saturating_sub(from));
     html! {
         (moment(at))
@@ -151,7 +151,7 @@ fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
         @if digests.is_empty() { "–" }
         @for digest in digests {
             @match window.vertex(digest) {
-                Some(vertex) => { a href=(links::dag_pick(window.middle(), Selection::Vertex(digest))) { (car_or_vertex(vertex)) } " " },
+                Some(vertex) => { a href=(links::dag_pick(window.middle(), Selection::Vertex(digest))) { (short_name(vertex)) } " " },
                 None => { (parts::hash_in_short(digest)) " " },
             }
         }
@@ -159,7 +159,7 @@ fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
 }
 
 /// Explains the engine's rule. Returns a generic text for unknown rules.
-fn in_words(why: &str) -> &'static str {
+fn rule_description(why: &str) -> &'static str {
     texts::RULES.iter().find(|(start, _)| why.starts_with(start)).map_or(texts::OTHER_RULE, |(_, said)| *said)
 }
 

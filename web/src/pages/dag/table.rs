@@ -3,7 +3,7 @@
 use super::{
     lanes,
     rounds::{mark, rule, star, triangle, verdict},
-    window::{Window, contradicted, seen_at},
+    window::{Window, arrival_ms, equivocations},
 };
 use crate::{format, links, pages::dag::texts, pages::parts};
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
@@ -15,7 +15,7 @@ pub fn rounds(window: &Window) -> Markup {
         let round = window.rounds.get(&number);
         let vertices = round.map_or(&[][..], |round| &round.vertices);
         let slots = round.map_or(&[][..], |round| &round.slots);
-        let contradicted = contradicted(vertices);
+        let contradicted = equivocations(vertices);
         vec![
             html! { a href=(links::dag_round(number)) { (format::number(number)) } },
             html! {
@@ -53,7 +53,7 @@ fn proposal(vertex: &DagVertex) -> Markup {
 }
 
 fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
-    let from = slot.digest.and_then(|digest| window.vertex(digest)).and_then(seen_at);
+    let from = slot.digest.and_then(|digest| window.vertex(digest)).and_then(arrival_ms);
     let took = from.zip(slot.decided_ms).map(|(from, at)| at.saturating_sub(from));
     html! {
         "v" (slot.validator) ", " (verdict(slot))
@@ -66,7 +66,7 @@ fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
 
 /// Table of slots with the cars before each of them. Cars after all slots are in the first row.
 pub fn lanes(window: &Window) -> Markup {
-    let contradicted = contradicted(&window.cars);
+    let contradicted = equivocations(&window.cars);
     let cars = |slot: Option<u64>| {
         let cars = lanes::cars_of(window, slot);
         html! {

@@ -119,7 +119,7 @@ fn table_marks_equivocation() {
     let mut window = window();
     let vertices = &mut window.rounds.get_mut(&3).unwrap().vertices;
     vertices.insert(1, DagVertex { digest: keccak256("another"), ..vertex(3, 0) });
-    assert_eq!(window::contradicted(&window.rounds[&3].vertices), [digest(0, 3), keccak256("another")].into());
+    assert_eq!(window::equivocations(&window.rounds[&3].vertices), [digest(0, 3), keccak256("another")].into());
     assert_eq!(table::rounds(&window).into_string().matches(texts::CONTRADICTION).count(), 2);
 }
 

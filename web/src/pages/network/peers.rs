@@ -19,7 +19,7 @@ const STEPS: [u64; 4] = [1_000, 10_000, 50_000, 150_000];
 /// Table of the node and its peers, validators first.
 pub fn table(committee: Option<&Validators>, row: Option<&NodePeers>) -> Markup {
     let Some(NodePeers { own, peers: Some(peers) }) = row else { return html! { p .note { (texts::SILENT) } } };
-    let index_of = |peer: &Peer| committee.and_then(|committee| index_of(committee, peer));
+    let index_of = |peer: &Peer| committee.and_then(|committee| committee_index(committee, peer));
     let cells = |(peer, is_own): (&Peer, bool)| {
         let round_trip = peer.round_trip_us.map_or(texts::NOT_MEASURED.into(), format::micros);
         vec![
@@ -53,7 +53,7 @@ pub fn matrix(committee: Option<&Validators>, poll: &Poll) -> Markup {
     let Some(committee) = committee else { return html! { p .note { (texts::NO_COMMITTEE) } } };
     let all = committee.validators.len();
     let columns = 0..all.min(MAX_VALIDATORS) as u64;
-    let index_of_node = |row: &NodePeers| row.own.as_ref().and_then(|own| index_of(committee, own));
+    let index_of_node = |row: &NodePeers| row.own.as_ref().and_then(|own| committee_index(committee, own));
     let mut rows: Vec<_> = poll.rows.iter().map(|row| (index_of_node(row), row)).collect();
     let known = (0..all as u64).filter(|index| rows.iter().any(|(index_of, _)| *index_of == Some(*index))).count();
     // The sort is stable: nodes without a position keep their order.
@@ -70,7 +70,7 @@ pub fn matrix(committee: Option<&Validators>, poll: &Poll) -> Markup {
                 } }
                 tbody { @for (index_of, row) in rows.into_iter().take(MAX_VALIDATORS) { tr {
                     th scope="row" { (node_name(index_of, row)) }
-                    (trips(committee, columns.clone(), index_of, row))
+                    (latency_cells(committee, columns.clone(), index_of, row))
                 } } }
             }
         }
@@ -89,11 +89,11 @@ fn node_name(index_of: Option<u64>, row: &NodePeers) -> Markup {
 }
 
 /// The cells of a row.
-fn trips(committee: &Validators, columns: std::ops::Range<u64>, own: Option<u64>, row: &NodePeers) -> Markup {
+fn latency_cells(committee: &Validators, columns: std::ops::Range<u64>, own: Option<u64>, row: &NodePeers) -> Markup {
     let Some(peers) = &row.peers else {
         return html! { td colspan=(columns.end.max(1)) { span .note { (texts::SILENT) } } };
     };
-    let link = |index: u64| peers.iter().find(|peer| index_of(committee, peer) == Some(index));
+    let link = |index: u64| peers.iter().find(|peer| committee_index(committee, peer) == Some(index));
     html! {
         @for index in columns {
             @let column = crate::texts::validator(index);
@@ -171,7 +171,7 @@ mod tests {
         let full = NodePeers { own: Some(peer(9, None, None)), peers: Some(vec![linked(0, 200_000)]) };
         let unheard = NodePeers { own: None, peers: None };
         let rows = vec![unheard, full, silent, row(1, vec![linked(0, 420), linked(3, 12_345), peer(2, Some(2), None)])];
-        let page = matrix(committee.as_ref(), &Poll { asked_ms: 0, rows }).into_string();
+        let page = matrix(committee.as_ref(), &Poll { polled_ms: 0, rows }).into_string();
         let rows: Vec<_> = page.split("<th scope=\"row\">").skip(1).collect();
         assert_eq!(rows.len(), 4, "{page}");
         assert!(rows[0].contains("/validator/1") && rows[1].contains("/validator/3"), "{page}");

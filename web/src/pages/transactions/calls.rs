@@ -30,7 +30,7 @@ pub struct Calls {
 /// Loads the calls of a row of `transactions`.
 pub async fn of(app: &AppState, row: &AnyRow) -> Result<Calls, Failure> {
     let (mut frames, written_down) = match app.node.trace(row.hash("hash")?).await {
-        Ok(trace) => (trace.in_order(MAX_LISTED as usize + 1), false),
+        Ok(trace) => (trace.flatten_calls(MAX_LISTED as usize + 1), false),
         Err(_) => (written_down(app, row).await?, true),
     };
     let has_more = cursor::cut(&mut frames, MAX_LISTED).is_some();

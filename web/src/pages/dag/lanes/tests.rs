@@ -83,15 +83,15 @@ fn car_is_drawn_before_next_cut() {
     let cars = vec![car(0, 1, 500), car(0, 2, 1_000), car(1, 1, 1_001), car(2, 1, 2_999), car(3, 1, 3_001)];
     let window = window(slots(), cars);
     assert_eq!(columns(&window), [Some(1), Some(1), Some(2), Some(3), None]);
-    let places = Places::of(&window);
+    let layout = Layout::of(&window);
     for (car, column) in window.cars.iter().zip(columns(&window)) {
-        let (left, width) = column.map_or(places.after, |slot| places.columns[&slot]);
-        let (x, y) = places.points[&car.digest];
+        let (left, width) = column.map_or(layout.after, |slot| layout.columns[&slot]);
+        let (x, y) = layout.points[&car.digest];
         assert!((left..left + width - 3).contains(&x), "{car:?} at {x}, its column at {left}, {width} wide");
-        assert_eq!(y, places.y(car.author));
+        assert_eq!(y, layout.y(car.author));
     }
-    assert!(places.points[&digest(0, 1)].0 < places.points[&digest(0, 2)].0, "what came first stands first");
-    assert!((0..3).all(|lane| places.y(lane) + places.row == places.y(lane + 1)));
+    assert!(layout.points[&digest(0, 1)].0 < layout.points[&digest(0, 2)].0, "what came first stands first");
+    assert!((0..3).all(|lane| layout.y(lane) + layout.row == layout.y(lane + 1)));
     let page = picture(&window);
     assert!(drawn(&page, &named(digest(0, 2))).contains("class=\"vertex ordered\""));
     assert!(drawn(&page, &named(digest(3, 1))).contains("class=\"vertex\""), "it waits for the next cut");
@@ -101,11 +101,11 @@ fn car_is_drawn_before_next_cut() {
 fn crowded_column_is_wider() {
     let crowd = (1..=30).map(|place| car(2, place, 1_000 + place)).collect();
     let window = window(slots(), crowd);
-    let places = Places::of(&window);
-    let [first, (left, width), last] = [1, 2, 3].map(|slot| places.columns[&slot]);
+    let layout = Layout::of(&window);
+    let [first, (left, width), last] = [1, 2, 3].map(|slot| layout.columns[&slot]);
     assert_eq!((first.1, last), (COLUMN, (left + width, COLUMN)));
     assert!(width > COLUMN);
-    let stand: Vec<u64> = window.cars.iter().map(|car| places.points[&car.digest].0).collect();
+    let stand: Vec<u64> = window.cars.iter().map(|car| layout.points[&car.digest].0).collect();
     assert!(stand.is_sorted_by(|one, next| one < next), "{stand:?}");
     assert!(stand[0] >= left && stand[29] < left + width - 3, "{stand:?} between {left} and {width} further");
 }
@@ -114,9 +114,9 @@ fn crowded_column_is_wider() {
 #[test]
 fn cars_link_to_drawn_parents() {
     let window = window(slots(), vec![car(0, 1, 500), car(1, 5, 600), car(0, 2, 1_500)]);
-    let places = Places::of(&window);
-    let [(x, y), (to_x, to_y)] = [2, 1].map(|place| places.points[&digest(0, place)]);
-    assert_eq!(chain(&window, &places), format!("M{x} {y}L{to_x} {to_y}"));
+    let layout = Layout::of(&window);
+    let [(x, y), (to_x, to_y)] = [2, 1].map(|place| layout.points[&digest(0, place)]);
+    assert_eq!(chain(&window, &layout), format!("M{x} {y}L{to_x} {to_y}"));
 }
 
 #[test]
@@ -197,8 +197,8 @@ fn equivocating_cars_are_both_drawn() {
     let other = DagVertex { digest: keccak256("another"), ..car(2, 1, 700) };
     let window = window(slots(), vec![car(1, 1, 650), car(2, 1, 700), other, car(2, 2, 800)]);
     let both = [digest(2, 1), keccak256("another")];
-    assert_eq!(contradicted(&window.cars), both.into());
-    let points = &Places::of(&window).points;
+    assert_eq!(equivocations(&window.cars), both.into());
+    let points = &Layout::of(&window).points;
     let [one, another] = both.map(|digest| points[&digest]);
     assert!(one.0 < another.0 && one.1 == another.1, "side by side: {one:?}, {another:?}");
     let page = picture(&window);
@@ -275,7 +275,7 @@ fn signed() -> Window {
 #[test]
 fn signers_are_marked_in_their_lanes() {
     let window = signed();
-    let places = Places::of(&window);
+    let layout = Layout::of(&window);
     let page = |pick| draw(&window, &SelectedItem::find(&window, pick)).into_string();
     let count = |page: &str, sign: &str| page.matches(&format!("class=\"sign {sign}\"")).count();
     let nothing = picture(&window);
@@ -293,18 +293,18 @@ fn signers_are_marked_in_their_lanes() {
         assert_eq!((count(&page, "voter"), count(&page, "certificate")), (votes, confirmations), "{pick}: {page}");
     }
     let cut = page(Selection::Slot(2, 0));
-    let (left, width) = places.columns[&2];
+    let (left, width) = layout.columns[&2];
     let x = left + width - 3;
     for lane in [0, 1, 3] {
-        let sign = triangle(x - BESIDE, places.y(lane)).into_string();
+        let sign = triangle(x - BESIDE, layout.y(lane)).into_string();
         assert!(cut.contains(&sign), "{sign} is not in {cut}");
     }
     for lane in [1, 2, 3] {
-        let sign = star(x + BESIDE, places.y(lane)).into_string();
+        let sign = star(x + BESIDE, layout.y(lane)).into_string();
         assert!(cut.contains(&sign), "{sign} is not in {cut}");
     }
     let held = page(Selection::Vertex(digest(0, 1)));
-    let sign = triangle(places.points[&digest(0, 1)].0, places.y(2)).into_string();
+    let sign = triangle(layout.points[&digest(0, 1)].0, layout.y(2)).into_string();
     assert!(held.contains(&sign), "{sign} is not in {held}");
 }
 
