@@ -16,15 +16,16 @@ use std::{
     sync::LazyLock,
 };
 
-/// Maximum number of values of a call that are shown, counted through arrays and tuples, and maximum number of characters of one value.
+/// Maximum number of values of a call that are shown, counted through arrays and tuples, and maximum number of
+/// characters of one value.
 const MAX_VALUES: usize = 256;
 const MAX_TEXT: usize = 1_024;
 
 /// Deepest nesting of types that is decoded. The decoder recurses.
 const MAX_DEPTH: usize = 8;
 
-/// Maximum number of items that the fixed-size arrays of a type may have in total, and maximum number of bytes that are decoded. The decoder
-/// allocates memory for an array's items before it reads the first one.
+/// Maximum number of items that the fixed-size arrays of a type may have in total, and maximum number of bytes that are
+/// decoded. The decoder allocates memory for an array's items before it reads the first one.
 const MAX_PLACES: u64 = 256;
 const MAX_BYTES: usize = 128 << 10;
 

@@ -1,12 +1,11 @@
 //! Follows a node and writes its blocks to the database.
 //!
 //! ```text
-//! node ──whole blocks──▶ digest ──rows──▶ write ──▶ database        blocks in order, each group in one database
-//! transaction
-//! ──certificates──▶                                            signatures, once a block is certified
-//! ──traces───────▶                                             inner calls, if the node serves traces
-//! ──DAG──────────▶                                             rounds of the consensus DAG, kept as long as configured
-//! ──executions───▶                                             execution statistics of the newest blocks on that node
+//! node ──whole blocks──▶ digest ──rows──▶ write ──▶ database   blocks in order, each group in one transaction
+//!      ──certificates──▶                                       signatures, once a block is certified
+//!      ──traces────────▶                                       inner calls, if the node serves traces
+//!      ──DAG───────────▶                                       rounds of the DAG, kept as long as configured
+//!      ──executions────▶                                       statistics of the newest blocks on that node
 //! ```
 //!
 //! The database is the only state: the indexer starts after the newest block in it. Blocks come first; the other tasks

@@ -1,7 +1,7 @@
 //! Rate limits and concurrency limits, in bounded memory.
 //!
-//! [`RateLimiter`] is a token bucket for each client address. [`ConcurrencyLimit`] limits how many slots are in use at once, in total
-//! and for each address.
+//! [`RateLimiter`] is a token bucket for each client address. [`ConcurrencyLimit`] limits how many slots are in use at
+//! once, in total and for each address.
 
 use corniche_origin::Origin;
 use std::{
@@ -11,8 +11,9 @@ use std::{
     time::Instant,
 };
 
-/// Maximum number of addresses with a bucket. To admit one more, an address with a full bucket is evicted. Only the `EVICTION_CANDIDATES`
-/// addresses that were examined longest ago are examined, because all other requests wait for the lock meanwhile.
+/// Maximum number of addresses with a bucket. To admit one more, an address with a full bucket is evicted. Only the
+/// `EVICTION_CANDIDATES` addresses that were examined longest ago are examined, because all other requests wait for the
+/// lock meanwhile.
 const MAX_ADDRESSES: usize = 50_000;
 const EVICTION_CANDIDATES: usize = 8;
 

@@ -141,8 +141,8 @@ impl PeerGraph {
     }
 }
 
-/// Returns the last result if it is younger than [`REFRESH_INTERVAL`]; otherwise runs `ask` with the previous result. Callers that
-/// arrive during the request wait here and share its result.
+/// Returns the last result if it is younger than [`REFRESH_INTERVAL`]; otherwise runs `ask` with the previous result.
+/// Callers that arrive during the request wait here and share its result.
 async fn shared<T, F: Future<Output = T>>(last: &Last<T>, now: Instant, ask: impl FnOnce(Option<Arc<T>>) -> F) -> Arc<T> {
     let mut last = last.lock().await;
     if let Some((began, known)) = &*last

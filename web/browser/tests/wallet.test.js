@@ -48,7 +48,7 @@ function putWallet({ account, chain, ...given }) {
   };
 }
 
-test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
+test('wallet calls', { timeout: 120_000 }, async (t) => {
   const stage = await Stage.open(t);
   const call = { to: `0x${'12'.repeat(20)}`, data: '0x1234', value: '0x0', warning: null };
 
@@ -74,7 +74,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   };
 
-  await t.test('a call is sent as the account it was tried out as, on the chain of the page', async (t) => {
+  await t.test('call is sent from the simulated account on the page\'s chain', async (t) => {
     const page = await open(t);
     await page.press();
     const { to, data, value } = call;
@@ -85,7 +85,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
-  await t.test('what the wallet or its owner refuses is said in words', async (t) => {
+  await t.test('rejections have messages', async (t) => {
     const nested = { code: -32603, message: 'Internal error', data: { originalError: { code: 4001 } } };
     for (const [refuses, text] of [
       [{ eth_requestAccounts: { code: 4001, message: 'User rejected the request.' } }, TEXTS.declined],
@@ -109,7 +109,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     await nothingSent(page, TEXTS.noAccount);
   });
 
-  await t.test('connecting says why it did not come to it', async (t) => {
+  await t.test('failed connection has a message', async (t) => {
     for (const [error, text] of [[{ code: 4001, message: 'no' }, TEXTS.declined], [{ code: 4100, message: 'locked' }, TEXTS.unconnected.replace('{}', 'locked')]]) {
       const page = await open(t, { refuses: { eth_requestAccounts: error } });
       await page.locator('#connect').click();
@@ -119,7 +119,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('a wallet on another chain changes it, or nothing is sent', async (t) => {
+  await t.test('wallet switches the chain or nothing is sent', async (t) => {
     const page = await open(t, { chain: '0x1', knows: true });
     await page.press();
     assert.equal((await page.wallet('eth_sendTransaction')).length, 1);
@@ -131,7 +131,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('a wallet that does not know the chain is told of it, whether it goes there by itself or not', async (t) => {
+  await t.test('unknown chain is added to the wallet', async (t) => {
     for (const wallet of [{ goes: true }, {}, { unknown: { code: -32603, message: '', data: { originalError: { code: 4902 } } } }]) {
       const page = await open(t, { chain: '0x1', ...wallet });
       await page.press();
@@ -143,7 +143,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('of a node that is not on the reader’s own machine no wallet is told', async (t) => {
+  await t.test('remote node URL is not shared', async (t) => {
     const elsewhere = 'http://explorer.test/address/0x12/write';
     for (const where of [{ rpc: null }, { url: elsewhere }, { url: elsewhere, rpc: null }]) {
       const page = await open(t, { chain: '0x1' }, where);
@@ -153,7 +153,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('a call that would be undone is sent only by whoever was warned of just that', async (t) => {
+  await t.test('reverting call requires confirmation', async (t) => {
     const page = await open(t);
     await page.answers(200, JSON.stringify({ ...call, warning: 'ERC20InsufficientBalance(<b>)' }));
     await page.press();
@@ -168,7 +168,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.equal((await page.wallet('eth_sendTransaction')).length, 1);
   });
 
-  await t.test('an explorer that does not answer, or not with a call, is said', async (t) => {
+  await t.test('explorer errors have messages', async (t) => {
     for (const [status, text] of [[0, TEXTS.unreachable], [429, TEXTS.answered.replace('{}', '429')]]) {
       const page = await open(t);
       await page.answers(status, '<p>');
@@ -177,7 +177,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('what is wrong with a field is said at it, once', async (t) => {
+  await t.test('field error is shown once at its field', async (t) => {
     const page = await open(t);
     await page.answers(422, JSON.stringify({ field: 'a0', problem: 'invalid uint256' }));
     for (let count = 0; count < 2; count += 1) {
@@ -192,7 +192,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
-  await t.test('a transaction that stands for good is not asked for again', async (t) => {
+  await t.test('final transaction is not polled', async (t) => {
     for (const [told, text] of [
       [{ status: 'certified', succeeded: true }, 'certified'],
       [{ status: 'certified', succeeded: false }, 'certified, reverted'],
@@ -213,7 +213,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('one that never arrives is asked for more and more slowly, and for five minutes', async (t) => {
+  await t.test('pending transaction is polled for five minutes', async (t) => {
     const page = await open(t);
     await page.press();
     await page.stands({ status: 'pending' });
@@ -224,7 +224,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.ok(times.at(-1) - times.at(-2) === 5_000);
   });
 
-  await t.test('one of which nobody knows, and an explorer that is gone, are told from each other', async (t) => {
+  await t.test('unknown transaction and offline explorer have different messages', async (t) => {
     for (const [answer, text] of [[[200, '{"status":"unknown"}'], TEXTS.unheard], [[0], TEXTS.quiet], [[500], TEXTS.quiet], [[-1], TEXTS.quiet]]) {
       const page = await open(t);
       await page.press();
@@ -235,7 +235,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('nothing is asked while nobody looks, and it goes on where it was', async (t) => {
+  await t.test('hidden page pauses polling', async (t) => {
     const page = await open(t);
     await page.press();
     await page.stands({ status: 'pending' });
@@ -250,7 +250,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.match(await page.says(), / certified$/);
   });
 
-  await t.test('what was sent before from the same form is no longer followed', async (t) => {
+  await t.test('new call ends polling of the previous one', async (t) => {
     const page = await open(t);
     await page.press();
     await page.answers(200, JSON.stringify({ ...call, status: 'pending' }));

@@ -23,8 +23,8 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 /// Maximum number of open event streams in total.
 const MAX_LISTENERS: usize = 2_000;
 
-/// Maximum number of open event streams of one address. The script subscribes only while a page is visible, and a reader has few
-/// visible pages.
+/// Maximum number of open event streams of one address. The script subscribes only while a page is visible, and a
+/// reader has few visible pages.
 const MAX_PER_ADDRESS: usize = 8;
 
 static LISTENERS: LazyLock<Arc<ConcurrencyLimit>> = LazyLock::new(|| ConcurrencyLimit::new(MAX_LISTENERS, MAX_PER_ADDRESS));

@@ -14,8 +14,8 @@ pub const MAX_RANGE: u64 = 64;
 /// Maximum number of requests of one poll while catching up.
 const CATCH_UP_REQUESTS: usize = 16;
 
-/// Maximum number of extra ranges of one poll for sequences that may have unknown entries. A lane may be so far behind all others that
-/// no other range includes its numbers.
+/// Maximum number of extra ranges of one poll for sequences that may have unknown entries. A lane may be so far behind
+/// all others that no other range includes its numbers.
 const SCAN_REQUESTS: usize = 4;
 
 /// Distances behind the end within which entries still change: vertices of slow validators arrive late.
