@@ -139,8 +139,8 @@ mod tests {
     fn latency_has_median_and_p90() {
         assert_eq!(latency(&[]), texts::NO_LATENCY);
         let sorted: Vec<u64> = (1..=100).collect();
-        assert_eq!(latency(&sorted), "51 ms for half of the last 100 certified blocks, at most 91 ms for nine of ten");
-        assert_eq!(latency(&[7]), "7 ms for half of the last 1 certified blocks, at most 7 ms for nine of ten");
+        assert_eq!(latency(&sorted), "median 51 ms, 90th percentile 91 ms (last 100 certified blocks)");
+        assert_eq!(latency(&[7]), "median 7 ms, 90th percentile 7 ms (last 1 certified blocks)");
     }
 
     #[test]

@@ -206,7 +206,7 @@ async fn executed(
                 (texts::STATUS, html! { (parts::status(word)) }),
                 (texts::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
                 (texts::BLOCK, html! { (parts::block(place.block())) ", " (texts::POSITION) " " (place.position()) }),
-                (texts::AGE, parts::time(row.number("time_ms")?)),
+                (texts::TIME, parts::time(row.number("time_ms")?)),
                 (texts::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
                 (texts::FROM, parts::account_in_full(row.address("sender")?)),
                 (texts::TO, to.map_or(html! { (texts::CREATION) }, parts::account_in_full)),

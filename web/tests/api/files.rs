@@ -76,7 +76,7 @@ fn truncated_file_has_a_notice() {
     assert_eq!(rows.len() as u64, 1 + MAX_ROWS + 1);
     let notice = rows.last().unwrap();
     assert_eq!(notice.len(), 1);
-    assert!(notice[0].starts_with("cut after 50000 rows"), "{notice:?}");
+    assert!(notice[0].starts_with("truncated after 50000 rows"), "{notice:?}");
     let cursor = notice[0].rsplit("cursor=").next().unwrap();
     let rest = cells(&LONG.get(&format!("{path}?cursor={cursor}")).text);
     assert_eq!(column(&rest, "block"), ["0"], "the rest, and nothing twice");

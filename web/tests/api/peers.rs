@@ -37,11 +37,11 @@ fn hostile_peer_texts_are_escaped() {
     for cell in [
         "data-column=\"validator 1\">–",
         "data-column=\"validator 3\">12.3 ms",
-        "data-column=\"validator 2\"><span class=\"note\">no link",
+        "data-column=\"validator 2\"><span class=\"note\">not connected",
     ] {
         assert!(page.contains(cell), "{cell} is not in {page}");
     }
     assert!(page.contains("unknown node"), "{page}");
-    assert!(page.contains("the nodes of 1 of 4 validators are asked"), "{page}");
+    assert!(page.contains("queries the nodes of 1 of 4 validators"), "{page}");
     assert!(!page.contains("127.0.0.1"), "where nodes are is not told: {page}");
 }

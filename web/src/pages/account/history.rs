@@ -59,7 +59,7 @@ pub async fn transfers(State(app): State<Arc<AppState>>, Path(address): Path<Str
         ])
     };
     let columns = [
-        transaction_texts::HASH,
+        transaction_texts::TXN_HASH,
         texts::DIRECTION,
         transaction_texts::FROM,
         transaction_texts::TO,
@@ -94,7 +94,7 @@ pub async fn calls(State(app): State<Arc<AppState>>, Path(address): Path<String>
         ])
     };
     let columns = [
-        transaction_texts::HASH,
+        transaction_texts::TXN_HASH,
         transaction_texts::KIND,
         transaction_texts::METHOD,
         transaction_texts::FROM,

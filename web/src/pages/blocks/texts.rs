@@ -50,7 +50,7 @@ pub const BAD_NAME: &str = "Invalid block: expected a number or a hash (0x and 6
 
 /// Number of a batch's transactions in this block, and the index of the first one in the batch.
 pub fn range(count: &str, first: &str) -> String {
-    format!("{count} from {first}")
+    format!("{count}, from position {first}")
 }
 
 /// Error: no block has this number or hash.

@@ -36,7 +36,7 @@ pub fn rounds(window: &Window) -> Markup {
         ]
     };
     let rows = (window.first..=window.last).rev().map(row).collect();
-    parts::table(texts::TABLE, &[texts::ROUND, texts::PROPOSALS, texts::LEADERS, texts::BLOCKS], rows)
+    parts::table(texts::TITLE, &[texts::ROUND, texts::PROPOSALS, texts::LEADERS, texts::BLOCKS], rows)
 }
 
 fn contradiction() -> Markup {
@@ -91,7 +91,7 @@ pub fn lanes(window: &Window) -> Markup {
     let waits = !lanes::cars_of(window, None).is_empty();
     let after = waits.then(|| vec![html! { (lanes::after(window)) }, nothing(), cars(None), nothing()]);
     let rows = after.into_iter().chain((window.first..=window.last).rev().map(row)).collect();
-    parts::table(texts::TABLE, &[texts::SLOT, texts::LEADERS, texts::CARS, texts::BLOCKS], rows)
+    parts::table(texts::TITLE, &[texts::SLOT, texts::LEADERS, texts::CARS, texts::BLOCKS], rows)
 }
 
 fn blocks<'a>(window: &Window, slots: impl IntoIterator<Item = &'a LeaderSlot>) -> Markup {

@@ -33,7 +33,7 @@ struct Context<'a> {
 impl Column {
     fn label(self) -> &'static str {
         match self {
-            Self::Hash => texts::HASH,
+            Self::Hash => texts::TXN_HASH,
             Self::Method => texts::METHOD,
             Self::Block => texts::BLOCK,
             Self::From => texts::FROM,

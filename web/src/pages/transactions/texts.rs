@@ -2,6 +2,8 @@
 
 pub const TITLE: &str = "Transaction";
 pub const HASH: &str = "Transaction hash";
+/// [`HASH`] in short, for columns.
+pub const TXN_HASH: &str = "Txn hash";
 pub const BLOCK: &str = "Block";
 pub const FROM: &str = "From";
 pub const TO: &str = "To";
@@ -9,6 +11,7 @@ pub const VALUE: &str = "Value";
 pub const METHOD: &str = "Method";
 pub const FEE: &str = "Transaction fee";
 pub const AGE: &str = "Age";
+pub const TIME: &str = "Timestamp";
 pub const STATUS: &str = "Status";
 pub const RESULT: &str = "Result";
 pub const AUTHOR: &str = "Proposed by";

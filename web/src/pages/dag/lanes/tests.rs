@@ -160,7 +160,7 @@ fn undecided_slot_is_a_gap() {
     for status in [SlotStatus::Undecided, SlotStatus::Skipped] {
         let window = window(vec![agreed(1, "fast in view 0"), LeaderSlot { status, ..agreed(2, "slow") }], vec![]);
         let page = picture(&window);
-        assert!(page.contains("<title>Slot 2: not known here</title>"), "{status:?}: {page}");
+        assert!(page.contains("<title>Slot 2: unknown</title>"), "{status:?}: {page}");
         assert!(page.contains("id=\"s1-0\"") && !page.contains("id=\"s2-0\""), "{status:?}: {page}");
     }
 }
@@ -187,7 +187,7 @@ fn unknown_slot_is_a_gap() {
     let page = picture(&window);
     assert_eq!(page.matches("class=\"gap\"").count(), 2);
     for number in [1, 3] {
-        assert!(page.contains(&format!("<title>Slot {number}: not known here</title>")), "{page}");
+        assert!(page.contains(&format!("<title>Slot {number}: unknown</title>")), "{page}");
     }
     assert!(!page.contains("id=\"s1-0\"") && !page.contains("id=\"s3-0\""), "{page}");
 }
@@ -205,7 +205,7 @@ fn equivocating_cars_are_both_drawn() {
     for digest in both {
         let car = drawn(&page, &named(digest));
         assert!(
-            car.contains("<title>Car 1, Validator 2: 500 B, builds on 0, signed two proposals for one place</title>"),
+            car.contains("<title>Car 1, Validator 2: 500 B, parents: 0, equivocation: two proposals for one position</title>"),
             "{car}"
         );
     }
@@ -323,12 +323,12 @@ fn panel_names_voters_and_holders() {
         assert!(slow.contains(&says), "{says} is not in {slow}");
     }
     let untold = panel(&window, Selection::Slot(3, 0));
-    assert!(untold.contains("<dt>Votes</dt><dd>not known here</dd>") && !untold.contains(texts::CONFIRMATIONS), "{untold}");
+    assert!(untold.contains("<dt>Votes</dt><dd>unknown</dd>") && !untold.contains(texts::CONFIRMATIONS), "{untold}");
     let held = panel(&window, Selection::Vertex(digest(0, 1)));
     let says = format!("<dt>Held by</dt><dd>2 of 4 validators:{}</dd>", named(&[0, 2]));
     assert!(held.contains(&says), "{says} is not in {held}");
     let untold = panel(&window, Selection::Vertex(digest(1, 1)));
-    assert!(untold.contains("<dt>Held by</dt><dd>not known here</dd>"), "{untold}");
+    assert!(untold.contains("<dt>Held by</dt><dd>unknown</dd>"), "{untold}");
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn table_and_legend_show_signers() {
         "v1, committed: fast in view 0, voted by v0 v1 v2 v3<",
         "v2, committed: slow in view 0, voted by v0 v1 v3, confirmed by v1 v2 v3<",
         "v3, committed: slow in view 0<",
-        "Car 1, Validator 0: 500 B, builds on 0, held by v0 v2<",
-        "Car 1, Validator 1: 500 B, builds on 0<",
+        "Car 1, Validator 0: 500 B, parents: 0, held by v0 v2<",
+        "Car 1, Validator 1: 500 B, parents: 0<",
     ] {
         assert!(table.contains(says), "{says} is not in {table}");
     }
