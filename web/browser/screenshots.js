@@ -24,7 +24,7 @@ async function take(engine, choose) {
     const moved = `/tx/${chain.moved.hash}`;
     await until('the explorer to know certificates and calls', async () => {
       const text = await (await fetch(network.explorer + moved)).text();
-      return text.includes('is-certified') && text.includes('Calls');
+      return text.includes('is-certified') && text.includes('Internal transactions');
     });
     const explorer = await Explorer.open({ after: (end) => ends.push(end) }, network.explorer);
     for (const [name, [path, look]] of Object.entries(choose(chain, moved))) {

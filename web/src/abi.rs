@@ -6,7 +6,6 @@
 use crate::{
     database::{Database, DatabaseError, Read, sql},
     indexer::{contracts::parse_abi, tokens::clean},
-    words::contract as words,
 };
 use alloy_dyn_abi::{DynSolType, DynSolValue, EventExt, FunctionExt, JsonAbiExt};
 use alloy_json_abi::{Error, Event, Function, JsonAbi, Param};
@@ -17,20 +16,21 @@ use std::{
     sync::LazyLock,
 };
 
-/// Most values of a call that are shown, counted through arrays and tuples, and most characters of one value.
-const MOST_VALUES: usize = 256;
-const MOST_TEXT: usize = 1_024;
+/// Maximum number of values of a call that are shown, counted through arrays and tuples, and maximum number of
+/// characters of one value.
+const MAX_VALUES: usize = 256;
+const MAX_TEXT: usize = 1_024;
 
 /// Deepest nesting of types that is decoded. The decoder recurses.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
-/// Most items that the fixed-size arrays of a type may have in total, and most bytes that are decoded. The decoder
-/// allocates memory for an array's items before it reads the first one.
-const MOST_PLACES: u64 = 256;
-const MOST_BYTES: usize = 128 << 10;
+/// Maximum number of items that the fixed-size arrays of a type may have in total, and maximum number of bytes that are
+/// decoded. The decoder allocates memory for an array's items before it reads the first one.
+const MAX_PLACES: u64 = 256;
+const MAX_BYTES: usize = 128 << 10;
 
-/// Most contracts whose interfaces one page reads.
-const MOST_CONTRACTS: usize = 32;
+/// Maximum number of contracts whose interfaces one page reads.
+const MAX_CONTRACTS: usize = 32;
 
 /// Methods whose names an uploaded ABI cannot override with another method of equal selector: those of ERC-20, ERC-721
 /// and ERC-1155, and methods that most tokens add.
@@ -58,7 +58,7 @@ static STANDARD_BY_SELECTOR: LazyLock<BTreeMap<[u8; 4], &'static str>> = LazyLoc
 
 /// ABIs, token symbols and method names from the database, as far as one page needs them.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownAbis {
     interfaces: BTreeMap<Address, Interface>,
     names: BTreeMap<Address, String>,
     methods: BTreeMap<[u8; 4], String>,
@@ -132,7 +132,7 @@ impl Value {
     }
 }
 
-impl Known {
+impl KnownAbis {
     /// Loads method names by selector, from any contract. A selector with several known signatures gets no name,
     /// because anyone can construct a colliding signature.
     pub async fn methods(database: &Database, selectors: impl Iterator<Item = [u8; 4]>) -> Result<Self, DatabaseError> {
@@ -158,7 +158,7 @@ impl Known {
     /// Loads the ABIs and token symbols of contracts.
     pub async fn contracts(database: &Database, addresses: impl IntoIterator<Item = Address>) -> Result<Self, DatabaseError> {
         let mut known = Self::default();
-        for address in addresses.into_iter().take(MOST_CONTRACTS) {
+        for address in addresses.into_iter().take(MAX_CONTRACTS) {
             let row = sql("SELECT abi FROM contracts WHERE address = $1").bind(address.to_vec());
             if let Some(row) = row.fetch_optional(database.readers()).await?
                 && let Some(abi) = parse_abi(&row.text("abi")?)
@@ -201,7 +201,7 @@ impl Known {
 
     /// Decodes the revert data of a call as a custom error.
     pub fn error(&self, from: Address, output: &[u8]) -> Option<Decoded> {
-        let (selector, arguments) = output.split_first_chunk::<4>().filter(|_| output.len() <= MOST_BYTES)?;
+        let (selector, arguments) = output.split_first_chunk::<4>().filter(|_| output.len() <= MAX_BYTES)?;
         let error = self.interfaces.get(&from)?.errors.get(selector)?;
         fits(&error.inputs)?;
         let values = error.abi_decode_input(arguments).ok()?;
@@ -212,11 +212,11 @@ impl Known {
     pub fn event(&self, from: Address, topics: &[B256], data: &[u8]) -> Option<Decoded> {
         let first = topics.first()?;
         let event = self.interfaces.get(&from)?.events.get(first)?;
-        event.inputs.iter().try_for_each(|input| places(&input.ty, &input.components, DEEPEST).map(drop))?;
-        (data.len() <= MOST_BYTES).then_some(())?;
+        event.inputs.iter().try_for_each(|input| places(&input.ty, &input.components, MAX_DEPTH).map(drop))?;
+        (data.len() <= MAX_BYTES).then_some(())?;
         let decoded = event.decode_log_parts(topics.iter().copied(), data).ok()?;
         let (mut indexed, mut body) = (decoded.indexed.iter(), decoded.body.iter());
-        let mut room = MOST_VALUES;
+        let mut room = MAX_VALUES;
         let values = event.inputs.iter().enumerate().map(|(at, input)| {
             let value = if input.indexed { indexed.next() } else { body.next() };
             let name = if input.name.is_empty() { format!("#{at}") } else { text(&input.name) };
@@ -239,7 +239,7 @@ async fn only_signature(database: &Database, selector: [u8; 4]) -> Result<Option
 /// Decodes a call of this function.
 pub fn call(function: &Function, arguments: &[u8]) -> Option<Decoded> {
     fits(&function.inputs)?;
-    (arguments.len() <= MOST_BYTES).then_some(())?;
+    (arguments.len() <= MAX_BYTES).then_some(())?;
     let values = function.abi_decode_input(arguments).ok()?;
     Some(Decoded { signature: signature(&function.signature()), values: named(&function.inputs, &values) })
 }
@@ -247,7 +247,7 @@ pub fn call(function: &Function, arguments: &[u8]) -> Option<Decoded> {
 /// Decodes the return values of this function.
 pub fn answer(function: &Function, output: &[u8]) -> Option<Vec<(String, Value)>> {
     fits(&function.outputs)?;
-    (output.len() <= MOST_BYTES).then_some(())?;
+    (output.len() <= MAX_BYTES).then_some(())?;
     let values = function.abi_decode_output(output).ok()?;
     Some(named(&function.outputs, &values))
 }
@@ -256,30 +256,30 @@ pub fn answer(function: &Function, output: &[u8]) -> Option<Vec<(String, Value)>
 pub fn refusal(output: &[u8]) -> Option<Decoded> {
     const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
     const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
-    let (selector, arguments) = output.split_first_chunk::<4>().filter(|_| output.len() <= MOST_BYTES)?;
+    let (selector, arguments) = output.split_first_chunk::<4>().filter(|_| output.len() <= MAX_BYTES)?;
     let (signature, kind) = match *selector {
         ERROR => ("Error(string)", DynSolType::String),
         PANIC => ("Panic(uint256)", DynSolType::Uint(256)),
         _ => return None,
     };
     let value = kind.abi_decode(arguments).ok()?;
-    let mut room = MOST_VALUES;
+    let mut room = MAX_VALUES;
     Some(Decoded { signature: signature.into(), values: vec![("reason".into(), show(&value, &mut room))] })
 }
 
 /// Parses form input as a value of this type. A string is taken literally, without quotes.
 pub fn parse(input: &Param, typed: &str) -> Result<DynSolValue, String> {
-    fits(std::slice::from_ref(input)).ok_or(words::TOO_DEEP)?;
+    fits(std::slice::from_ref(input)).ok_or("this type is too large or nested too deeply for a form")?;
     let kind: DynSolType = input.selector_type().parse().map_err(|error| format!("{error}"))?;
     match kind {
         DynSolType::String => Ok(DynSolValue::String(typed.to_owned())),
-        kind => kind.coerce_str(typed.trim()).map_err(|_| words::no_value(&text(&kind.to_string()))),
+        kind => kind.coerce_str(typed.trim()).map_err(|_| format!("invalid {}", text(&kind.to_string()))),
     }
 }
 
 /// Returns `None` if a type exceeds the bounds on nesting or fixed-size arrays.
 fn fits(inputs: &[Param]) -> Option<()> {
-    inputs.iter().try_for_each(|input| places(&input.ty, &input.components, DEEPEST).map(drop))
+    inputs.iter().try_for_each(|input| places(&input.ty, &input.components, MAX_DEPTH).map(drop))
 }
 
 /// Upper bound on the number of values of a type, with its dynamic arrays empty.
@@ -291,7 +291,7 @@ fn places(kind: &str, components: &[Param], left: usize) -> Option<u64> {
     }
     let sizes = kind.split('[').skip(1).filter_map(|rest| rest.split(']').next()).filter(|size| !size.is_empty());
     let all = sizes.map(|size| size.parse().ok()).try_fold(inner, |all, size: Option<u64>| all.checked_mul(size?));
-    all.filter(|all| *all <= MOST_PLACES)
+    all.filter(|all| *all <= MAX_PLACES)
 }
 
 /// Nesting depth of arrays and tuples in the text of a type.
@@ -300,7 +300,7 @@ fn depth(kind: &str) -> Option<usize> {
 }
 
 fn named(params: &[Param], values: &[DynSolValue]) -> Vec<(String, Value)> {
-    let mut room = MOST_VALUES;
+    let mut room = MAX_VALUES;
     let name = |at: usize| match params.get(at).map(|param| param.name.as_str()) {
         None | Some("") => format!("#{at}"),
         Some(name) => text(name),
@@ -319,9 +319,9 @@ fn show(value: &DynSolValue, room: &mut usize) -> Value {
     }
 }
 
-/// Writes a value until `room` or [`MOST_TEXT`] is used up. The nesting of the type bounds the recursion.
+/// Writes a value until `room` or [`MAX_TEXT`] is used up. The nesting of the type bounds the recursion.
 fn write(value: &DynSolValue, line: &mut String, room: &mut usize) {
-    if *room == 0 || line.len() > MOST_TEXT {
+    if *room == 0 || line.len() > MAX_TEXT {
         if !line.ends_with('…') {
             line.push('…');
         }
@@ -342,7 +342,7 @@ fn write(value: &DynSolValue, line: &mut String, room: &mut usize) {
     };
     line.push(open);
     for (at, value) in values.iter().enumerate() {
-        if *room == 0 || line.len() > MOST_TEXT {
+        if *room == 0 || line.len() > MAX_TEXT {
             line.push('…');
             break;
         }
@@ -356,7 +356,7 @@ fn write(value: &DynSolValue, line: &mut String, room: &mut usize) {
 
 /// Truncates and cleans untrusted text so that it can be shown on one line.
 pub fn text(text: &str) -> String {
-    let cut: String = text.chars().take(MOST_TEXT).collect();
+    let cut: String = text.chars().take(MAX_TEXT).collect();
     let cleaned = clean(&cut);
     if cut.len() < text.len() { format!("{cleaned}…") } else { cleaned }
 }
@@ -372,8 +372,8 @@ pub fn brief(bytes: &[u8]) -> String {
 
 /// Formats bytes like [`brief`] if only their `beginning` was read.
 pub fn brief_of(beginning: &[u8], length: u64) -> String {
-    const MOST: usize = 256;
-    let shown = &beginning[..beginning.len().min(MOST)];
+    const MAX_SHOWN_BYTES: usize = 256;
+    let shown = &beginning[..beginning.len().min(MAX_SHOWN_BYTES)];
     match shown.len() as u64 == length {
         true => format!("0x{}", hex::encode(shown)),
         false => format!("0x{}… ({length} bytes)", hex::encode(shown)),
@@ -386,128 +386,4 @@ pub fn encode(function: &Function, values: &[DynSolValue]) -> Result<Bytes, Stri
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{database::Rows, pages::testing};
-    use alloy_primitives::U256;
-
-    const CONTRACT: Address = Address::repeat_byte(1);
-
-    fn known(abi: &str) -> Known {
-        Known::one(CONTRACT, serde_json::from_str(abi).unwrap())
-    }
-
-    #[tokio::test]
-    async fn nobody_renames_a_method_by_another_with_its_selector() {
-        let filled = testing::filled().await;
-        let (transfer, own, shared) = ([0xa9_u8, 0x05, 0x9c, 0xbb], [1_u8, 2, 3, 4], [5_u8, 6, 7, 8]);
-        let mut rows = Rows::new("selectors", &["selector", "signature", "name_key"]);
-        for (selector, signature) in [
-            (transfer, "many_msg_babbage(bytes1)"),
-            (transfer, "transfer(address,uint256)"),
-            (own, "swap(uint256)"),
-            (shared, "a_name()"),
-            (shared, "settle(uint256)"),
-        ] {
-            rows.push([selector.to_vec().into(), signature.to_owned().into(), Vec::new().into()]);
-        }
-        filled.write(rows).await;
-        let known = Known::methods(&filled.site.database, [transfer, own, shared].into_iter()).await.unwrap();
-        assert_eq!(known.method(transfer).as_deref(), Some("transfer"));
-        assert_eq!(known.method(own).as_deref(), Some("swap"));
-        assert_eq!(known.method(shared), None, "one of two would be a guess");
-    }
-
-    /// Selectors as printed in the standards.
-    #[test]
-    fn standard_methods_have_the_selectors_of_the_standards() {
-        let selectors = [
-            "a9059cbb", "095ea7b3", "23b872dd", "42842e0e", "b88d4fde", "f242432a", "2eb2c2d6", "a22cb465", "40c10f19",
-            "42966c68", "d505accf",
-        ];
-        for (selector, signature) in selectors.into_iter().zip(STANDARD) {
-            let selector: [u8; 4] = hex::decode(selector).unwrap().try_into().unwrap();
-            assert_eq!(STANDARD_BY_SELECTOR.get(&selector), Some(&signature));
-        }
-        assert_eq!(STANDARD_BY_SELECTOR.len(), STANDARD.len());
-    }
-
-    #[test]
-    fn a_call_is_told_in_words() {
-        let known = known(
-            r#"[{"type":"function","name":"transfer","inputs":[{"name":"to","type":"address"},{"name":"","type":"uint256"}],"outputs":[],"stateMutability":"nonpayable"}]"#,
-        );
-        let mut input = hex::decode("a9059cbb").unwrap();
-        input.extend(Address::repeat_byte(7).into_word());
-        input.extend(U256::from(5).to_be_bytes::<32>());
-        let call = known.call(CONTRACT, &input).unwrap();
-        assert_eq!(call.signature, "transfer(address,uint256)");
-        let values = [("to".to_owned(), Value::Address(Address::repeat_byte(7))), ("#1".to_owned(), Value::Text("5".into()))];
-        assert_eq!(call.values, values);
-        assert_eq!(call.brief(), "transfer(0x0707…0707, 5)");
-        assert_eq!(known.call(CONTRACT, &input[..20]), None, "half a call");
-        assert_eq!(known.call(Address::ZERO, &input), None, "somebody without an interface");
-    }
-
-    #[test]
-    fn types_that_nest_without_end_are_not_decoded() {
-        let deep = format!("uint256{}", "[]".repeat(200));
-        let known = known(&format!(
-            r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{deep}"}}],"outputs":[],"stateMutability":"view"}}]"#
-        ));
-        let function = known.interfaces[&CONTRACT].functions.values().next().unwrap();
-        assert_eq!(call(function, &[0; 64]), None);
-        assert!(parse(&function.inputs[0], "[]").is_err());
-    }
-
-    #[test]
-    fn types_that_need_room_before_they_are_read_are_not_decoded() {
-        for kind in
-            ["uint256[4294967296][]", "()[4294967295]", "uint8[64][64][]", "uint256[99999999999999999999]", "(bool,bool)[200]"]
-        {
-            let abi = format!(
-                r#"[{{"type":"function","name":"f","inputs":[],"outputs":[{{"name":"x","type":"{kind}"}}],"stateMutability":"view"}},
-                    {{"type":"event","name":"E","inputs":[{{"name":"x","type":"{kind}","indexed":false}}],"anonymous":false}}]"#
-            );
-            let Some(abi) = parse_abi(&abi) else { continue };
-            let known = Known::one(CONTRACT, abi.clone());
-            let function = abi.functions().next().unwrap();
-            assert_eq!(answer(function, &[0; 64]), None, "{kind}");
-            let topic = abi.events().next().unwrap().selector();
-            assert_eq!(known.event(CONTRACT, &[topic], &[0; 64]), None, "{kind}");
-        }
-    }
-
-    #[test]
-    fn what_is_typed_is_read_by_its_type() {
-        let parse = |kind: &str, typed: &str| super::parse(&Param { ty: kind.into(), ..Param::default() }, typed);
-        assert_eq!(parse("string", " \"a, b "), Ok(DynSolValue::String(" \"a, b ".into())));
-        assert_eq!(parse("uint256[]", "[1, 2]").unwrap().as_array().unwrap().len(), 2);
-        assert_eq!(parse("uint8", "256"), Err("this is no uint8".into()));
-        assert_eq!(parse("address", "Alice"), Err("this is no address".into()));
-        assert!(parse("uint256", "1e9223372036854775807 ether").is_err());
-        assert!(parse("uint256[4][4][4][4][4]", "[]").is_err());
-    }
-
-    #[test]
-    fn solidity_has_two_errors_of_its_own() {
-        let mut error = hex::decode("08c379a0").unwrap();
-        error.extend(DynSolValue::String("no\u{202e}!".into()).abi_encode());
-        assert_eq!(refusal(&error).unwrap().brief(), "Error(no!)");
-        let mut panic = hex::decode("4e487b71").unwrap();
-        panic.extend(U256::from(17).to_be_bytes::<32>());
-        assert_eq!(refusal(&panic).unwrap().brief(), "Panic(17)");
-        assert_eq!(refusal(&error[..30]), None);
-        assert_eq!(refusal(&[]), None);
-    }
-
-    #[test]
-    fn long_values_are_cut() {
-        let mut room = MOST_VALUES;
-        let many = DynSolValue::Array(vec![DynSolValue::Bool(true); 100_000]);
-        let Value::Text(line) = show(&many, &mut room) else { panic!("no text") };
-        assert!(line.len() < 2 * MOST_TEXT && line.ends_with("…]"), "{}", line.len());
-        assert_eq!(text(&"x".repeat(2_000)).chars().count(), MOST_TEXT + 1);
-        assert_eq!(text("<b>\u{202e}a\nb"), "<b>ab");
-    }
-}
+mod tests;

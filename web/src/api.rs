@@ -1,13 +1,12 @@
 //! The explorer's HTTP API. The router, the page at `/api` and `docs/explorer-api.md` are all generated from one table.
 //!
 //! ```text
-//! /api/v1/…        JSON API: `form` declares the objects, `ask` parses parameters and paginates lists
+//! /api/v1/…        JSON API: `schema` declares the objects, `request` parses parameters and paginates lists
 //! /api/v1/….csv    an account's history for spreadsheets: `csv`
 //! /api?module=…    API for tools written for Etherscan: `etherscan`
 //! ```
 
 pub mod accounts;
-pub mod ask;
 pub mod blocks;
 pub mod chain;
 pub mod contracts;
@@ -15,15 +14,16 @@ pub mod csv;
 pub mod dag;
 pub mod effects;
 pub mod etherscan;
-pub mod form;
 pub mod peers;
 pub mod problem;
 pub mod reference;
+pub mod request;
+pub mod schema;
+pub(crate) mod texts;
 pub mod tokens;
 pub mod transactions;
 
-use crate::site::Site;
-use ask::Ask;
+use crate::app_state::AppState;
 use axum::{
     Json, Router,
     extract::{
@@ -34,9 +34,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use form::{Form, Shown};
 use futures::future::BoxFuture;
 use problem::Problem;
+use request::ApiRequest;
+use schema::{HasSchema, Schema};
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -53,8 +54,8 @@ pub struct Endpoint {
     /// Parameters; those of the path first.
     pub parameters: &'static [Parameter],
     /// Schema of the response.
-    pub form: fn() -> Form,
-    call: fn(Ask) -> BoxFuture<'static, Result<Response, Problem>>,
+    pub schema: fn() -> Schema,
+    call: fn(ApiRequest) -> BoxFuture<'static, Result<Response, Problem>>,
 }
 
 /// A parameter of an endpoint.
@@ -70,19 +71,19 @@ pub struct Parameter {
 
 impl Endpoint {
     /// Returns the query parameters, which are those not in the path.
-    pub fn questions(&self) -> impl Iterator<Item = &'static Parameter> {
+    pub fn query_parameters(&self) -> impl Iterator<Item = &'static Parameter> {
         self.parameters.iter().filter(|parameter| !self.path.contains(&format!("{{{}}}", parameter.name)))
     }
 
     async fn answer(
         &self,
-        site: Arc<Site>,
+        app: Arc<AppState>,
         path: Result<Path<BTreeMap<String, String>>, PathRejection>,
         query: Result<Query<Vec<(String, String)>>, QueryRejection>,
     ) -> Result<Response, Problem> {
         let Path(path) = path.map_err(|error| Problem::bad(error.body_text()))?;
         let Query(query) = query.map_err(|error| Problem::bad(error.body_text()))?;
-        (self.call)(Ask::new(site, self, path, query)?).await
+        (self.call)(ApiRequest::new(app, self, path, query)?).await
     }
 }
 
@@ -93,14 +94,14 @@ macro_rules! endpoint {
             path: $path,
             about: $about,
             parameters: &[$($parameter),*],
-            form: || form_of($function),
-            call: |ask| json($function(ask)),
+            schema: || schema_of($function),
+            call: |request| json($function(request)),
         }
     };
 }
 
-fn form_of<T: Shown, F: Future<Output = Result<T, Problem>>>(_: fn(Ask) -> F) -> Form {
-    T::form()
+fn schema_of<T: HasSchema, F: Future<Output = Result<T, Problem>>>(_: fn(ApiRequest) -> F) -> Schema {
+    T::schema()
 }
 
 fn json<T: Serialize>(
@@ -156,7 +157,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         "/api/v1/transactions/{hash}/calls",
         [HASH, LIMIT, CURSOR],
         effects::calls,
-        "Inner calls of a transaction, in the order in which they began. Empty if the node serves no traces."
+        "Internal transactions (inner calls) of a transaction, in the order in which they began. Empty if the node serves no traces."
     ),
     endpoint!("/api/v1/accounts/{address}", [ADDRESS], accounts::show, "An account or a contract."),
     endpoint!(
@@ -175,7 +176,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         "/api/v1/accounts/{address}/calls",
         [ADDRESS, LIMIT, CURSOR],
         accounts::calls,
-        "Inner calls from or to an account, newest first."
+        "Internal transactions (inner calls) from or to an account, newest first."
     ),
     endpoint!(
         "/api/v1/accounts/{address}/balances",
@@ -193,15 +194,15 @@ pub static ENDPOINTS: &[Endpoint] = &[
         path: "/api/v1/accounts/{address}/transactions.csv",
         about: "Transactions of an account as a CSV file, newest first.",
         parameters: &[ADDRESS, CURSOR],
-        form: || Form::Lines(csv::TRANSACTIONS),
-        call: |ask| Box::pin(csv::transactions(ask)),
+        schema: || Schema::Lines(csv::TRANSACTIONS),
+        call: |request| Box::pin(csv::transactions(request)),
     },
     Endpoint {
         path: "/api/v1/accounts/{address}/transfers.csv",
         about: "Token transfers of an account as a CSV file, newest first.",
         parameters: &[ADDRESS, CURSOR],
-        form: || Form::Lines(csv::TRANSFERS),
-        call: |ask| Box::pin(csv::transfers(ask)),
+        schema: || Schema::Lines(csv::TRANSFERS),
+        call: |request| Box::pin(csv::transfers(request)),
     },
     endpoint!("/api/v1/tokens", [LIMIT, CURSOR], tokens::list, "Tokens, by number of holders, descending."),
     endpoint!("/api/v1/tokens/{address}", [ADDRESS], tokens::show, "A token."),
@@ -233,22 +234,22 @@ pub static ENDPOINTS: &[Endpoint] = &[
 ];
 
 /// Returns the router of all endpoints.
-pub fn router() -> Router<Arc<Site>> {
+pub fn router() -> Router<Arc<AppState>> {
     let routes = ENDPOINTS.iter().fold(Router::new(), |router, endpoint| {
-        let answer = move |State(site): State<Arc<Site>>, path, query| endpoint.answer(site, path, query);
+        let answer = move |State(app): State<Arc<AppState>>, path, query| endpoint.answer(app, path, query);
         router.route(endpoint.path, get(answer))
     });
     routes.method_not_allowed_fallback(only_get)
 }
 
 async fn only_get() -> Problem {
-    Problem::new("method_not_allowed", "this is asked with GET")
+    Problem::new("method_not_allowed", "expected a GET request")
 }
 
 /// Returns `true` for an API request, which receives JSON also for errors.
-pub fn is_question(request: &Request) -> bool {
+pub fn is_api_request(request: &Request) -> bool {
     let path = request.uri().path();
-    path.starts_with("/api/") || etherscan::is_question(request)
+    path.starts_with("/api/") || etherscan::is_api_request(request)
 }
 
 /// Allows cross-origin reads, because everything in the API is public.

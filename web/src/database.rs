@@ -38,12 +38,12 @@ const PLACES: u32 = 20;
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// Error of the database.
-    #[error("the explorer's database: {0}")]
+    #[error("explorer database: {0}")]
     Failed(#[from] sqlx::Error),
     /// The database has another schema version.
     #[error(
-        "the explorer's database is of another version of this program, with tables {found} in place of {wanted}: delete it or name an empty \
-         one, and start again: it is filled from the node, and only uploaded interfaces have to be uploaded again"
+        "explorer database: expected schema {wanted}, got {found} of another version of this program; delete the database or use an empty \
+         one, then start again. It is filled from the node; only uploaded ABIs have to be uploaded again"
     )]
     Version {
         /// Schema version of the database.
@@ -52,15 +52,15 @@ pub enum DatabaseError {
         wanted: String,
     },
     /// A row has a value that this program does not write.
-    #[error("the explorer's database holds nonsense in {column}: {problem}")]
-    Nonsense {
+    #[error("explorer database: invalid value in column {column}: {problem}")]
+    InvalidValue {
         /// Column name.
         column: &'static str,
         /// Description of the invalid value.
         problem: String,
     },
     /// The URL scheme is neither `sqlite` nor `postgres`.
-    #[error("{0} is no database: use sqlite:PATH or postgres://USER@HOST/NAME")]
+    #[error("{0}: expected a database URL sqlite:PATH or postgres://USER@HOST/NAME")]
     Url(String),
 }
 
@@ -217,7 +217,7 @@ impl Place {
     /// Greater than every valid place.
     pub const END: Self = Self(i64::MAX);
 
-    /// Most items of one kind in a block.
+    /// Maximum number of items of one kind in a block.
     pub const ROOM: usize = 1 << PLACES;
 
     /// Returns the place of item number `position` of a block, counted from 0.
@@ -279,18 +279,18 @@ pub trait Read {
 
     /// Reads an address: 20 bytes.
     fn address(&self, column: &'static str) -> Result<Address, DatabaseError> {
-        Address::try_from(self.bytes(column)?.as_slice()).map_err(|error| nonsense(column, error))
+        Address::try_from(self.bytes(column)?.as_slice()).map_err(|error| invalid_value(column, error))
     }
 
     /// Reads a nullable address: 20 bytes.
     fn maybe_address(&self, column: &'static str) -> Result<Option<Address>, DatabaseError> {
         let bytes = self.maybe_bytes(column)?;
-        bytes.map(|bytes| Address::try_from(bytes.as_slice())).transpose().map_err(|error| nonsense(column, error))
+        bytes.map(|bytes| Address::try_from(bytes.as_slice())).transpose().map_err(|error| invalid_value(column, error))
     }
 
     /// Reads a hash: 32 bytes.
     fn hash(&self, column: &'static str) -> Result<B256, DatabaseError> {
-        B256::try_from(self.bytes(column)?.as_slice()).map_err(|error| nonsense(column, error))
+        B256::try_from(self.bytes(column)?.as_slice()).map_err(|error| invalid_value(column, error))
     }
 
     /// Reads the first four bytes of a call's input; `None` if there are fewer than four.
@@ -300,12 +300,12 @@ pub trait Read {
 
     /// Reads a 256-bit number.
     fn amount(&self, column: &'static str) -> Result<U256, DatabaseError> {
-        U256::try_from_be_slice(&self.bytes(column)?).ok_or_else(|| nonsense(column, "more than 32 bytes"))
+        U256::try_from_be_slice(&self.bytes(column)?).ok_or_else(|| invalid_value(column, "more than 32 bytes"))
     }
 }
 
-fn nonsense(column: &'static str, problem: impl ToString) -> DatabaseError {
-    DatabaseError::Nonsense { column, problem: problem.to_string() }
+fn invalid_value(column: &'static str, problem: impl ToString) -> DatabaseError {
+    DatabaseError::InvalidValue { column, problem: problem.to_string() }
 }
 
 impl Read for AnyRow {
@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_block_and_a_position() {
+    fn place_encodes_block_and_position() {
         let place = Place::new(1_000_000, 77);
         assert_eq!((place.block(), place.position()), (1_000_000, 77));
         assert!(Place::new(5, 1) > Place::new(5, 0));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn postgres_is_told_the_same_tables_in_its_words() {
+    fn postgres_schema_has_same_tables() {
         let schema = Dialect::Postgres.schema();
         for word in ["INTEGER", "BLOB", "ROWID"] {
             let code: Vec<_> = statements(&schema).into_iter().filter(|statement| statement.contains(word)).collect();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn only_other_tables_are_another_version() {
+    fn comments_do_not_change_schema_version() {
         let plain = version("CREATE TABLE a (b INTEGER);");
         let spoken = "-- What it is for; and why.\nCREATE TABLE a (\n    -- Of something.\n    b INTEGER -- or nothing\n);\n\n";
         assert_eq!(version(spoken), plain);
@@ -381,8 +381,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_is_said_without_its_password() {
+    fn invalid_url_error_omits_password() {
         let error = Dialect::of("mysql://me:secret@host/name").unwrap_err();
-        assert_eq!(error.to_string(), "host/name is no database: use sqlite:PATH or postgres://USER@HOST/NAME");
+        assert_eq!(error.to_string(), "host/name: expected a database URL sqlite:PATH or postgres://USER@HOST/NAME");
     }
 }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_follow_the_calendar() {
         assert_eq!(time(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(time(1_700_000_000_000), "2023-11-14 22:13:20 UTC");
         assert_eq!(day(19_782), "2024-02-29");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_read_as_it_is_written() {
+    fn dates_round_trip() {
         for days in (0..60_000).chain([2_000_000, 2_932_896]) {
             assert_eq!(parse_day(&day(days)), Some(days), "{}", day(days));
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_never_rounded_up() {
+    fn share_is_rounded_down() {
         let of = |part: u64, whole: u64| share(U256::from(part), U256::from(whole));
         let found = [of(1, 3), of(2, 3), of(999_999, 1_000_000), of(5, 5), of(0, 5), of(1, 1_000_000)].map(Option::unwrap);
         assert_eq!(found, ["33.33 %", "66.66 %", "99.99 %", "100.00 %", "0.00 %", "< 0.01 %"]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_times_have_units() {
+    fn sizes_and_durations_have_units() {
         assert_eq!([bytes(1_023), bytes(1_536), bytes(5 << 20)], ["1023 B", "1.5 KiB", "5.0 MiB"]);
         assert_eq!([duration(999), duration(1_500), duration(125_000)], ["999 ms", "1.5 s", "2 min"]);
         assert_eq!([percent(1, 3), percent(0, 0)], ["33.3 %", "0.0 %"]);

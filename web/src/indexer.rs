@@ -1,22 +1,20 @@
 //! Follows a node and writes its blocks to the database.
 //!
 //! ```text
-//! node ──whole blocks──▶ digest ──rows──▶ write ──▶ database        blocks in order, each group in one database
-//! transaction
-//! ──certificates──▶                                            signatures, once a block is certified
-//! ──traces───────▶                                             inner calls, if the node serves traces
-//! ──DAG──────────▶                                             rounds of the consensus DAG, kept as long as configured
-//! ──executions───▶                                             execution statistics of the newest blocks on that node
+//! node ──whole blocks──▶ digest ──rows──▶ write ──▶ database   blocks in order, each group in one transaction
+//!      ──certificates──▶                                       signatures, once a block is certified
+//!      ──traces────────▶                                       inner calls, if the node serves traces
+//!      ──DAG───────────▶                                       rounds of the DAG, kept as long as configured
+//!      ──executions────▶                                       statistics of the newest blocks on that node
 //! ```
 //!
-//! The database is the only state: the indexer starts after the newest block in it. Blocks come first; the other lanes
+//! The database is the only state: the indexer starts after the newest block in it. Blocks come first; the other tasks
 //! follow them and store their progress in `meta`.
 //!
 //! This chain has no reorganizations, but a development chain can be reverted. Then the node's blocks no longer extend
 //! the indexed ones, and the indexer starts again from the first block. Any other chain that contradicts the indexed
 //! blocks is rejected, and so is a chain with another genesis block.
 
-mod books;
 pub mod calls;
 pub mod certificates;
 pub mod contracts;
@@ -24,26 +22,25 @@ pub mod dag;
 pub mod digest;
 pub mod events;
 pub mod executions;
+mod fetch;
 mod group;
 pub mod ledger;
 mod progress;
 mod subscription;
+mod token_balances;
 pub mod tokens;
 pub mod uploads;
 pub mod write;
 
 use crate::{
     database::{Database, DatabaseError},
+    indexer_status::{Halt, IndexerStatus},
     live::{Live, Tick},
-    node::{Node, NodeError, WholeBlock},
-    state::{Halt, Standing},
+    node::{Node, NodeError},
 };
 use alloy_primitives::B256;
 use certificates::Chain;
-use contracts::Code;
-use digest::{Digest, Nonsense, digest};
-use futures::{StreamExt, TryStreamExt, stream};
-use group::Group;
+use digest::InvalidBlock;
 pub use group::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP};
 use progress::Progress;
 use serde_json::json;
@@ -52,22 +49,18 @@ use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use subscription::News;
-use write::{Asked, Tip};
+use subscription::Notifications;
+use write::Tip;
 
-/// Most blocks of one request, and concurrent requests. A node limits the size of its responses, so large blocks are
+/// Maximum number of blocks of one request. A node limits the size of its responses, so large blocks are
 /// fetched in smaller requests.
 const BLOCKS_AT_ONCE: u64 = 16;
-const REQUESTS_AT_ONCE: usize = 4;
 
 /// Polling interval without a notification from the node.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Pause after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
-
-/// Most contracts whose code is fetched in one request.
-const CODES_AT_ONCE: usize = 16;
 
 /// Key in `meta`: the node's chain and validators, so that pages can show them while the node is unreachable.
 const INTRODUCTION: &str = "introduction";
@@ -94,11 +87,11 @@ pub enum IndexError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
     /// The node does not respond or rejects a request.
-    #[error("the node does not answer: {0}")]
+    #[error("node unavailable: {0}")]
     Node(#[from] NodeError),
     /// The node sent an invalid block.
     #[error(transparent)]
-    Nonsense(#[from] Nonsense),
+    InvalidBlock(#[from] InvalidBlock),
     /// The database belongs to another chain.
     #[error("{0}")]
     Halt(Halt),
@@ -109,14 +102,14 @@ pub struct Indexer {
     node: Node,
     database: Database,
     connection: PoolConnection<Any>,
-    standing: Arc<Standing>,
+    indexer_status: Arc<IndexerStatus>,
     live: Live,
     tip: Option<Tip>,
     /// `true` if the node is known to have the database's chain.
-    introduced: bool,
-    /// `true` if the chain may be reverted; set by `introduce`.
+    identified: bool,
+    /// `true` if the chain may be reverted; set by `identify_chain`.
     development: bool,
-    /// Number of validators; set by `introduce`.
+    /// Number of validators; set by `identify_chain`.
     committee: u64,
     /// Progress log of the initial sync.
     progress: Progress,
@@ -124,12 +117,12 @@ pub struct Indexer {
     at_once: u64,
     /// `true` once the indexer has reached the node's head: blocks are new, and pages are notified.
     at_head: bool,
-    dag: dag::Lane,
-    calls: calls::Lane,
-    executions: executions::Lane,
+    dag: dag::SyncTask,
+    calls: calls::SyncTask,
+    executions: executions::SyncTask,
     uploads: Option<uploads::Inbox>,
     /// Notifications of the node; empty without a subscription.
-    news: Arc<News>,
+    notifications: Arc<Notifications>,
 }
 
 impl Indexer {
@@ -137,34 +130,34 @@ impl Indexer {
     pub async fn new(
         node: Node,
         database: &Database,
-        standing: Arc<Standing>,
+        indexer_status: Arc<IndexerStatus>,
         live: Live,
         keep: Keep,
     ) -> Result<Self, DatabaseError> {
         let mut connection = database.writer().await?;
         let tip = write::tip(&mut connection).await?;
         // Stored data is used until the node responds.
-        if let Some(said) = write::remembered(&mut connection, INTRODUCTION).await?
-            && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&said)
+        if let Some(stored) = write::meta(&mut connection, INTRODUCTION).await?
+            && let Ok((chain_id, genesis, development, committee)) = serde_json::from_str(&stored)
         {
-            standing.introduced(chain_id, genesis, development, committee);
+            indexer_status.set_chain(chain_id, genesis, development, committee);
         }
         if let Some(tip) = tip {
-            standing.indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
+            indexer_status.set_indexed(tip.number, write::time_of(&mut connection, tip.number).await?);
         }
-        standing.certified(certificates::reached(&mut connection).await?);
-        let (dag, calls) = (dag::Lane::new(keep.dag_rounds), calls::Lane::new(keep.calls));
+        indexer_status.set_certified(certificates::reached(&mut connection).await?);
+        let (dag, calls) = (dag::SyncTask::new(keep.dag_rounds), calls::SyncTask::new(keep.calls));
         let progress = Progress::begin(tip.map_or(0, |tip| tip.number), Instant::now());
         let (development, committee, at_head, uploads) = (false, 0, false, None);
-        let (introduced, at_once, executions) = (false, BLOCKS_AT_ONCE, executions::Lane::default());
+        let (identified, at_once, executions) = (false, BLOCKS_AT_ONCE, executions::SyncTask::default());
         Ok(Self {
             node,
             database: database.clone(),
             connection,
-            standing,
+            indexer_status,
             live,
             tip,
-            introduced,
+            identified,
             development,
             committee,
             progress,
@@ -174,7 +167,7 @@ impl Indexer {
             calls,
             executions,
             uploads,
-            news: Arc::default(),
+            notifications: Arc::default(),
         })
     }
 
@@ -186,10 +179,10 @@ impl Indexer {
     /// Follows the node until the task is dropped or the indexer halts.
     pub async fn run(mut self) {
         let topics = self.dag.topics();
-        let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), topics, Arc::clone(&self.news)));
+        let listening = tokio::spawn(subscription::listen(self.node.url().to_owned(), topics, Arc::clone(&self.notifications)));
         while let Some(pause) = self.step().await {
             if !pause.is_zero() {
-                let _ = tokio::time::timeout(pause, self.news.new_head()).await;
+                let _ = tokio::time::timeout(pause, self.notifications.new_head()).await;
             }
         }
         listening.abort();
@@ -198,25 +191,25 @@ impl Indexer {
     /// Runs one turn and returns the pause before the next one; `None` if the indexer has halted. Cancel-safe: data
     /// that was not written is fetched again.
     pub async fn step(&mut self) -> Option<Duration> {
-        if let Some(uploads) = self.uploads.as_mut().filter(|_| self.introduced) {
+        if let Some(uploads) = self.uploads.as_mut().filter(|_| self.identified) {
             uploads.serve(&self.node, &mut self.connection, self.tip.map(|tip| tip.number)).await;
         }
-        let turn = match self.introduced {
-            false => self.introduce().await.map(|()| true),
+        let turn = match self.identified {
+            false => self.identify_chain().await.map(|()| true),
             true => self.turn().await,
         };
         let turn = match turn {
-            Err(IndexError::Halt(halt @ Halt::Contradiction { .. })) => Err(self.why_contradicted(halt).await),
+            Err(IndexError::Halt(halt @ Halt::Contradiction { .. })) => Err(self.explain_contradiction(halt).await),
             turn => turn,
         };
         match turn {
             Ok(busy) => {
-                self.standing.works();
+                self.indexer_status.clear_error();
                 Some(if busy { Duration::ZERO } else { PAUSE })
             }
             Err(IndexError::Halt(halt)) => {
-                tracing::error!(%halt, "the explorer stops here");
-                self.standing.halt(halt);
+                tracing::error!(%halt, "the indexer stops");
+                self.indexer_status.set_halt(halt);
                 None
             }
             Err(error) => {
@@ -226,55 +219,55 @@ impl Indexer {
                     // A failed connection may not recover.
                     self.connection = connection;
                 }
-                tracing::warn!(%error, "the explorer waits");
-                self.standing.waits(error.to_string());
+                tracing::warn!(%error, "indexing failed; retrying");
+                self.indexer_status.set_error(error.to_string());
                 // The node may have been replaced while it was unreachable.
-                self.introduced = false;
+                self.identified = false;
                 Some(PAUSE_AFTER_FAILURE)
             }
         }
     }
 
     /// Checks that the node has the database's chain. An empty database takes over the node's chain.
-    async fn introduce(&mut self) -> Result<(), IndexError> {
+    async fn identify_chain(&mut self) -> Result<(), IndexError> {
         let (chain_id, genesis) = self.node.identity().await?;
         let found = format!("{chain_id} {genesis}");
-        match write::remembered(&mut self.connection, "chain").await? {
-            None => write::remember(&mut self.connection, "chain", found).await?,
+        match write::meta(&mut self.connection, "chain").await? {
+            None => write::set_meta(&mut self.connection, "chain", found).await?,
             Some(known) if known != found => return Err(IndexError::Halt(Halt::AnotherChain { known, found })),
             Some(_) => {}
         }
         self.development = self.node.is_development().await?;
         self.calls.served = self.node.has_traces().await?;
-        self.standing.traced(self.calls.reached(&mut self.connection).await?);
+        self.indexer_status.set_traced(self.calls.reached(&mut self.connection).await?);
         let committee = self.node.validators().await?;
         self.committee = committee.validators.len() as u64;
-        self.dag.introduced(&committee.engine, self.committee);
-        self.executions.introduced();
-        let said = json!((chain_id, genesis, self.development, &committee));
-        write::remember(&mut self.connection, INTRODUCTION, said.to_string()).await?;
-        self.standing.introduced(chain_id, genesis, self.development, committee);
-        self.introduced = true;
+        self.dag.chain_identified(&committee.engine, self.committee);
+        self.executions.chain_identified();
+        let stored = json!((chain_id, genesis, self.development, &committee));
+        write::set_meta(&mut self.connection, INTRODUCTION, stored.to_string()).await?;
+        self.indexer_status.set_chain(chain_id, genesis, self.development, committee);
+        self.identified = true;
         Ok(())
     }
 
     /// Returns the reason for contradicting blocks. The node may have been wiped and started with another chain, which
     /// its identity shows.
-    async fn why_contradicted(&mut self, halt: Halt) -> IndexError {
-        match self.introduce().await {
+    async fn explain_contradiction(&mut self, halt: Halt) -> IndexError {
+        match self.identify_chain().await {
             Ok(()) => IndexError::Halt(halt),
             Err(error) => error,
         }
     }
 
-    /// Runs all lanes once. Returns `true` if there is more to do at once.
+    /// Runs all tasks once. Returns `true` if there is more to do at once.
     async fn turn(&mut self) -> Result<bool, IndexError> {
         let heads = self.node.heads().await?;
         let heard_ms = now_ms();
-        self.standing.heads(&heads);
+        self.indexer_status.set_heads(&heads);
         let next = self.tip.map_or(0, |tip| tip.number + 1);
-        if !self.still_leads_to(heads.executed.number, heads.executed.hash).await? {
-            self.begin_again().await?;
+        if !self.extends_tip_of(heads.executed.number, heads.executed.hash).await? {
+            self.restart_from_genesis().await?;
             return Ok(true);
         }
         let behind = heads.executed.number.saturating_add(1).saturating_sub(next);
@@ -287,24 +280,25 @@ impl Indexer {
         let heard_ms = self.at_head.then_some(heard_ms);
         let chain = Chain { committee: self.committee, development: self.development, heard_ms };
         // Certificates may be missing, or take long to catch up, and the node drops rounds meanwhile. So the error of
-        // one lane is returned only after the others have run.
-        let dag = self.dag.follow(&self.node, &mut self.connection, &self.live, &self.standing, &self.news).await;
+        // one task is returned only after the others have run.
+        let dag =
+            self.dag.follow(&self.node, &mut self.connection, &self.live, &self.indexer_status, &self.notifications).await;
         // Before the certificate, because the page of a block is final with it.
-        let told = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
+        let has_statistics = self.at_head && self.executions.follow(&self.node, &mut self.connection, executed).await?;
         let certified = certificates::follow(&self.node, &mut self.connection, certified, chain).await;
         if let Ok(Some(certified)) = certified {
-            self.standing.certified(Some(certified));
+            self.indexer_status.set_certified(Some(certified));
             self.live.send(Tick::Certified { number: certified });
         }
         let traced = self.at_head && self.calls.follow(&self.node, &mut self.connection, executed).await?;
-        self.standing.traced(self.calls.reached(&mut self.connection).await?);
+        self.indexer_status.set_traced(self.calls.reached(&mut self.connection).await?);
         dag?;
         let certified = certified?.is_some();
-        Ok(grew || too_large || traced || told || certified)
+        Ok(grew || too_large || traced || has_statistics || certified)
     }
 
     /// Returns `true` if the indexed blocks agree with the node's head.
-    async fn still_leads_to(&mut self, head: u64, head_hash: B256) -> Result<bool, IndexError> {
+    async fn extends_tip_of(&mut self, head: u64, head_hash: B256) -> Result<bool, IndexError> {
         let Some(tip) = self.tip else { return Ok(true) };
         if head > tip.number {
             // The next block's parent hash is checked when it is read.
@@ -319,140 +313,19 @@ impl Indexer {
         }
     }
 
-    async fn begin_again(&mut self) -> Result<(), IndexError> {
+    async fn restart_from_genesis(&mut self) -> Result<(), IndexError> {
         // The blocks may have vanished because the node was wiped meanwhile.
-        self.introduce().await?;
-        tracing::info!("the chain went back: the explorer begins again");
+        self.identify_chain().await?;
+        tracing::info!("chain reverted; indexing again from the first block");
         write::clear(&mut self.connection).await?;
-        self.standing.certified(None);
-        self.dag.forget();
-        self.calls.forget();
-        self.executions.forget();
+        self.indexer_status.set_certified(None);
+        self.dag.reset();
+        self.calls.reset();
+        self.executions.reset();
         self.tip = None;
         self.live.send(Tick::Reverted);
         Ok(())
     }
-
-    /// Fetches blocks concurrently and writes them in order. Returns `true` if it stopped at blocks that are too large
-    /// for one response, so that the next requests are smaller.
-    async fn fetch(&mut self, first: u64, count: u64) -> Result<bool, IndexError> {
-        let (node, at_once) = (self.node.clone(), self.at_once);
-        let starts = (first..first + count).step_by(at_once as usize);
-        let pieces = starts.map(move |start| {
-            let node = node.clone();
-            let count = at_once.min(first + count - start);
-            async move { node.whole_blocks(start, count).await }
-        });
-        let mut pieces = stream::iter(pieces).buffered(REQUESTS_AT_ONCE);
-        let mut group = Group::default();
-        self.at_once = BLOCKS_AT_ONCE.min(2 * at_once);
-        // Bounded, so that the other lanes get their turn.
-        for _ in 0..64 {
-            let follow = match pieces.try_next().await {
-                Ok(Some(blocks)) => self.take(&mut group, blocks).await,
-                Ok(None) => break,
-                Err(error) if error.is_refusal() && at_once > 1 => {
-                    self.at_once = 1;
-                    break;
-                }
-                Err(error) => Err(error.into()),
-            };
-            match follow {
-                Ok(Follow::Tip) => {}
-                Ok(Follow::Later) => break,
-                Ok(Follow::Another) if self.development => return self.begin_again().await.map(|()| false),
-                // Earlier blocks are valid, regardless of this one.
-                other => {
-                    self.write(group).await?;
-                    let number = self.tip.map_or(0, |tip| tip.number);
-                    return other.and(Err(IndexError::Halt(Halt::Contradiction { number })));
-                }
-            }
-        }
-        self.write(group).await?;
-        Ok(self.at_once < at_once)
-    }
-
-    /// Adds blocks that extend the tip to the group, and writes the group when it is full.
-    async fn take(&mut self, group: &mut Group, blocks: Vec<WholeBlock>) -> Result<Follow, IndexError> {
-        let seen_ms = self.at_head.then(now_ms);
-        for whole in &blocks {
-            let one = digest(whole, seen_ms)?;
-            if one.left_out > 0 {
-                let Digest { number, left_out, .. } = &one;
-                tracing::warn!(
-                    "block {number} is too large for its places: {left_out} transactions, logs and transfers are left out"
-                );
-            }
-            let tip = group.last().map(|last| Tip { number: last.number, hash: last.hash }).or(self.tip);
-            match tip {
-                // The node had fewer blocks when it answered the previous requests: it syncs or was reverted. The next
-                // turn detects it.
-                _ if one.number != tip.map_or(0, |tip| tip.number + 1) => return Ok(Follow::Later),
-                Some(tip) if tip.hash != one.parent => return Ok(Follow::Another),
-                _ => group.push(one),
-            }
-            if group.is_full() {
-                self.write(std::mem::take(group)).await?;
-            }
-        }
-        Ok(Follow::Tip)
-    }
-
-    async fn write(&mut self, group: Group) -> Result<(), IndexError> {
-        let digests = group.into_digests();
-        let Some(last) = digests.last() else { return Ok(()) };
-        let (number, time_ms) = (last.number, last.time_ms);
-        let tip = Tip { number, hash: last.hash };
-        let ticks: Vec<_> = digests.iter().map(Tick::of).collect();
-        let written = async {
-            let asked = self.ask_about(&digests).await?;
-            Ok(write::write(&mut self.connection, digests, &asked).await?)
-        };
-        if let Err(error) = written.await {
-            // Nothing of the group was written, unless by another process.
-            self.tip = write::tip(&mut self.connection).await?;
-            return Err(error);
-        }
-        self.tip = Some(tip);
-        self.standing.indexed(number, time_ms);
-        self.tell(number);
-        if self.at_head {
-            ticks.into_iter().for_each(|tick| self.live.send(tick));
-        }
-        Ok(())
-    }
-
-    /// Logs progress from time to time during a long sync.
-    fn tell(&mut self, number: u64) {
-        let Some(per_second) = self.progress.come_to(number, self.at_head, Instant::now()) else { return };
-        let head = self.standing.now().heads.map_or(0, |heads| heads.executed.number);
-        tracing::info!("read {number} of {head} blocks, {per_second:.0} a second");
-    }
-
-    /// Fetches data about tokens and contracts that the blocks mention but do not contain.
-    async fn ask_about(&mut self, digests: &[Digest]) -> Result<Asked, IndexError> {
-        let unknown = write::unknown(&mut self.connection, digests).await?;
-        let mut asked = Asked::default();
-        let names = tokens::names(&self.node, &unknown.tokens).await?;
-        asked.tokens = unknown.tokens.into_iter().zip(names).collect();
-        for addresses in unknown.contracts.chunks(CODES_AT_ONCE) {
-            let codes = self.node.codes(addresses.to_vec()).await?;
-            let codes = addresses.iter().zip(codes).filter(|(_, code)| !code.is_empty());
-            asked.contracts.extend(codes.map(|(address, code)| (*address, Code::read(&code))));
-        }
-        Ok(asked)
-    }
-}
-
-/// Relation of fetched blocks to the indexed ones.
-enum Follow {
-    /// They extend the tip.
-    Tip,
-    /// There is a gap before them.
-    Later,
-    /// The parent hash of the first one differs from the tip.
-    Another,
 }
 
 /// Returns the current Unix time in milliseconds.
@@ -466,12 +339,12 @@ mod tests {
     use crate::pages::testing;
 
     #[tokio::test]
-    async fn what_was_written_before_counts_from_the_start() {
-        let filled = testing::filled().await;
+    async fn stored_certificates_count_from_the_start() {
+        let filled = testing::test_app().await;
         filled.write_block(41, 1_700_000_000_000).await;
-        let (standing, live) = (Arc::new(Standing::default()), Live::default());
-        let (node, database) = (filled.site.node.clone(), &filled.site.database);
-        let _indexer = Indexer::new(node, database, Arc::clone(&standing), live, Keep::default()).await.unwrap();
-        assert_eq!(standing.now().indexed, Some((41, 1_700_000_000_000)));
+        let (indexer_status, live) = (Arc::new(IndexerStatus::default()), Live::default());
+        let (node, database) = (filled.app.node.clone(), &filled.app.database);
+        let _indexer = Indexer::new(node, database, Arc::clone(&indexer_status), live, Keep::default()).await.unwrap();
+        assert_eq!(indexer_status.snapshot().indexed, Some((41, 1_700_000_000_000)));
     }
 }

@@ -3,33 +3,34 @@
 
 pub mod abi;
 pub mod api;
+pub mod app_state;
 pub mod database;
 pub mod format;
 pub mod indexer;
+pub mod indexer_status;
 pub mod limits;
 pub mod links;
 pub mod live;
-pub mod mesh;
 pub mod node;
 pub mod pages;
+pub mod peer_graph;
 pub mod search;
 pub mod server;
-pub mod site;
-pub mod state;
-pub mod words;
+pub mod texts;
+pub mod views;
 
+use app_state::AppState;
 use corniche_origin::Proxy;
 use database::{Database, DatabaseError};
 use indexer::{
     Indexer, Keep,
     uploads::{self, Inbox},
 };
-use limits::{Limits, Rate};
+use indexer_status::{Halt, IndexerStatus};
+use limits::{Rate, RateLimiter};
 use live::Live;
-use mesh::Mesh;
 use node::Node;
-use site::Site;
-use state::{Halt, Standing};
+use peer_graph::PeerGraph;
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 
@@ -73,7 +74,7 @@ pub enum ExplorerError {
 /// An explorer that is bound to its port. It serves requests and follows the node once [`Explorer::run`] is called.
 pub struct Explorer {
     listener: TcpListener,
-    site: Arc<Site>,
+    app: Arc<AppState>,
     keep: Keep,
     inbox: Inbox,
     proxies: Vec<Proxy>,
@@ -89,16 +90,16 @@ impl Explorer {
         let address = config.listen;
         let listener = TcpListener::bind(address).await.map_err(|error| ExplorerError::Listen { address, error })?;
         let (uploads, inbox) = uploads::channel();
-        let site = Site {
+        let app = AppState {
             database,
             node: Node::new(&config.node),
-            mesh: Mesh::new(std::iter::once(&config.node).chain(&config.also_ask)),
-            standing: Arc::new(Standing::new(config.currency.clone())),
+            peer_graph: PeerGraph::new(std::iter::once(&config.node).chain(&config.also_ask)),
+            indexer_status: Arc::new(IndexerStatus::new(config.currency.clone())),
             live: Live::default(),
-            limits: Limits::new(config.rate),
+            limits: RateLimiter::new(config.rate),
             uploads,
         };
-        Ok(Self { listener, site: Arc::new(site), keep: config.keep, inbox, proxies: config.proxies.clone() })
+        Ok(Self { listener, app: Arc::new(app), keep: config.keep, inbox, proxies: config.proxies.clone() })
     }
 
     /// Returns the bound address.
@@ -108,20 +109,20 @@ impl Explorer {
 
     /// Runs the indexer and serves requests until `until` completes.
     pub async fn run(self, until: impl Future<Output = ()> + Send + 'static) -> Result<(), ExplorerError> {
-        let Self { listener, site, keep, inbox, proxies } = self;
-        let (standing, live) = (Arc::clone(&site.standing), site.live.clone());
-        let watched = Arc::clone(&standing);
-        let indexer = Indexer::new(site.node.apart(), &site.database, standing, live, keep).await?;
+        let Self { listener, app, keep, inbox, proxies } = self;
+        let (indexer_status, live) = (Arc::clone(&app.indexer_status), app.live.clone());
+        let watched = Arc::clone(&indexer_status);
+        let indexer = Indexer::new(app.node.with_own_limit(), &app.database, indexer_status, live, keep).await?;
         let indexer = tokio::spawn(indexer.with_uploads(inbox).run());
         let end = indexer.abort_handle();
         tokio::spawn(async move {
             if indexer.await.is_err_and(|error| error.is_panic()) {
-                watched.halt(Halt::Broken);
+                watched.set_halt(Halt::Broken);
             }
         });
         // No graceful shutdown: pages with an open event stream would delay it without end.
         tokio::select! {
-            () = server::serve(listener, server::router(site), proxies) => {}
+            () = server::serve(listener, server::router(app), proxies) => {}
             () = until => {}
         }
         end.abort();
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_indexer_asks_though_pages_wait_for_all_their_answers() {
+    async fn indexer_has_its_own_request_limit() {
         let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let directory = tempfile::tempdir().unwrap();
         let config = Config {
@@ -169,8 +170,8 @@ mod tests {
         let explorer = Explorer::open(&config).await.unwrap();
         let mut held = Vec::new();
         let mut pages: Vec<JoinHandle<_>> = Vec::new();
-        for _ in 0..node::MOST_AT_ONCE {
-            let node_of_pages = explorer.site.node.clone();
+        for _ in 0..node::MAX_CONCURRENT {
+            let node_of_pages = explorer.app.node.clone();
             pages.push(tokio::spawn(async move { node_of_pages.heads().await }));
             held.push(next(&node).await);
         }

@@ -1,7 +1,7 @@
 //! Rate limits and concurrency limits, in bounded memory.
 //!
-//! [`Limits`] is a token bucket for each client address. [`Places`] limits how many slots are in use at once, in total
-//! and for each address.
+//! [`RateLimiter`] is a token bucket for each client address. [`ConcurrencyLimit`] limits how many slots are in use at
+//! once, in total and for each address.
 
 use corniche_origin::Origin;
 use std::{
@@ -11,10 +11,11 @@ use std::{
     time::Instant,
 };
 
-/// Most addresses with a bucket. To admit one more, an address with a full bucket is evicted. Only the `LOOKS`
-/// addresses that were examined longest ago are examined, because all other requests wait for the lock meanwhile.
-const MOST_ADDRESSES: usize = 50_000;
-const LOOKS: usize = 8;
+/// Maximum number of addresses with a bucket. To admit one more, an address with a full bucket is evicted. Only the
+/// `EVICTION_CANDIDATES` addresses that were examined longest ago are examined, because all other requests wait for the
+/// lock meanwhile.
+const MAX_ADDRESSES: usize = 50_000;
+const EVICTION_CANDIDATES: usize = 8;
 
 /// Token bucket parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +34,7 @@ impl Default for Rate {
 
 /// Token buckets by client address.
 #[derive(Debug)]
-pub struct Limits {
+pub struct RateLimiter {
     rate: Rate,
     buckets: Mutex<Buckets>,
 }
@@ -51,7 +52,7 @@ struct Bucket {
     at: Instant,
 }
 
-impl Limits {
+impl RateLimiter {
     /// Creates the limits. Every address starts with a full bucket.
     pub fn new(rate: Rate) -> Self {
         Self { rate, buckets: Mutex::default() }
@@ -63,21 +64,21 @@ impl Limits {
         let address = Origin::of(address);
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if !buckets.by_address.contains_key(&address) {
-            if buckets.by_address.len() >= MOST_ADDRESSES && !self.forget_one(&mut buckets, now) {
+            if buckets.by_address.len() >= MAX_ADDRESSES && !self.evict_one(&mut buckets, now) {
                 return false;
             }
             buckets.order.push_back(address);
         }
         let bucket = buckets.by_address.entry(address).or_insert(Bucket { tokens: self.rate.burst, at: now });
         *bucket = Bucket { tokens: self.filled(bucket, now), at: now };
-        let may = bucket.tokens >= 1.0;
-        bucket.tokens -= f64::from(u8::from(may));
-        may
+        let has_token = bucket.tokens >= 1.0;
+        bucket.tokens -= f64::from(u8::from(has_token));
+        has_token
     }
 
-    /// Evicts one address with a full bucket. Returns `false` if none of the `LOOKS` examined addresses has one.
-    fn forget_one(&self, buckets: &mut Buckets, now: Instant) -> bool {
-        for _ in 0..LOOKS {
+    /// Evicts one address with a full bucket. Returns `false` if none of the `EVICTION_CANDIDATES` examined addresses has one.
+    fn evict_one(&self, buckets: &mut Buckets, now: Instant) -> bool {
+        for _ in 0..EVICTION_CANDIDATES {
             let Some(address) = buckets.order.pop_front() else { return false };
             if buckets.by_address.get(&address).is_none_or(|bucket| self.filled(bucket, now) >= self.rate.burst) {
                 buckets.by_address.remove(&address);
@@ -94,70 +95,70 @@ impl Limits {
     }
 }
 
-/// Reason why no place is free.
+/// Reason why no permit is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// All places are taken.
-    All,
-    /// This address has as many places as one address may have.
-    Own,
+pub enum LimitReached {
+    /// All permits are taken.
+    Total,
+    /// This address has as many permits as one address may have.
+    PerAddress,
 }
 
-/// A concurrency limit: a fixed number of places, in total and for each address.
+/// A concurrency limit: a fixed number of permits, in total and for each address.
 #[derive(Debug)]
-pub struct Places {
-    most: usize,
-    most_of_address: usize,
-    taken: Mutex<Taken>,
+pub struct ConcurrencyLimit {
+    max: usize,
+    max_per_address: usize,
+    in_use: Mutex<InUse>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct InUse {
     all: usize,
     by_address: BTreeMap<Origin, usize>,
 }
 
-impl Places {
-    /// Allows `most` places in total and `most_of_address` for each address.
-    pub fn new(most: usize, most_of_address: usize) -> Arc<Self> {
-        Arc::new(Self { most, most_of_address, taken: Mutex::default() })
+impl ConcurrencyLimit {
+    /// Allows `max` permits in total and `max_per_address` for each address.
+    pub fn new(max: usize, max_per_address: usize) -> Arc<Self> {
+        Arc::new(Self { max, max_per_address, in_use: Mutex::default() })
     }
 
-    /// Takes a place until the returned guard is dropped. With `None`, only the total limit applies.
-    pub fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Place, Full> {
+    /// Takes a permit until the returned guard is dropped. With `None`, only the total limit applies.
+    pub fn acquire(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Permit, LimitReached> {
         let address = address.map(Origin::of);
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.all >= self.most {
-            return Err(Full::All);
+        let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_use.all >= self.max {
+            return Err(LimitReached::Total);
         }
         if let Some(address) = address {
-            let own = taken.by_address.entry(address).or_default();
-            if *own >= self.most_of_address {
-                return Err(Full::Own);
+            let own = in_use.by_address.entry(address).or_default();
+            if *own >= self.max_per_address {
+                return Err(LimitReached::PerAddress);
             }
             *own += 1;
         }
-        taken.all += 1;
-        Ok(Place { places: Arc::clone(self), address })
+        in_use.all += 1;
+        Ok(Permit { limit: Arc::clone(self), address })
     }
 }
 
-/// A taken place. Dropping it frees the place.
+/// A taken permit. Dropping it frees the permit.
 #[derive(Debug)]
-pub struct Place {
-    places: Arc<Places>,
+pub struct Permit {
+    limit: Arc<ConcurrencyLimit>,
     address: Option<Origin>,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.all -= 1;
+        let mut in_use = self.limit.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        in_use.all -= 1;
         let Some(address) = self.address else { return };
-        if let Some(own) = taken.by_address.get_mut(&address) {
+        if let Some(own) = in_use.by_address.get_mut(&address) {
             *own -= 1;
             if *own == 0 {
-                taken.by_address.remove(&address);
+                in_use.by_address.remove(&address);
             }
         }
     }
@@ -169,8 +170,8 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_bucket_empties_and_fills() {
-        let limits = Limits::new(Rate { burst: 2.0, per_second: 1.0 });
+    fn bucket_empties_and_refills() {
+        let limits = RateLimiter::new(Rate { burst: 2.0, per_second: 1.0 });
         let (now, me) = (Instant::now(), IpAddr::from([10, 0, 0, 1]));
         assert_eq!([limits.take(me, now), limits.take(me, now), limits.take(me, now)], [true, true, false]);
         assert!(limits.take(IpAddr::from([10, 0, 0, 2]), now), "somebody else's bucket is their own");
@@ -179,47 +180,47 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_who_asks_no_more_and_is_not_searched_for_them_from_end_to_end() {
-        let limits = Limits::new(Rate { burst: 1.0, per_second: 0.001 });
+    fn full_table_evicts_idle_addresses() {
+        let limits = RateLimiter::new(Rate { burst: 1.0, per_second: 0.001 });
         let address = |at: usize| IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + at as u32));
         let (begin, later) = (Instant::now(), Instant::now() + Duration::from_secs(2_000));
         // All addresses but the last one send another request later. Only the last one's bucket is full by then.
-        for at in 0..MOST_ADDRESSES {
-            let now = if at + 1 == MOST_ADDRESSES { begin } else { later };
+        for at in 0..MAX_ADDRESSES {
+            let now = if at + 1 == MAX_ADDRESSES { begin } else { later };
             assert!(limits.take(address(at), now), "{at}");
         }
-        let another = address(MOST_ADDRESSES);
-        let tries = MOST_ADDRESSES / LOOKS;
+        let another = address(MAX_ADDRESSES);
+        let tries = MAX_ADDRESSES / EVICTION_CANDIDATES;
         let admitted = (1..=tries).find(|_| limits.take(another, later));
-        assert_eq!(admitted, Some(tries), "each looks at {LOOKS}, and the last one was the one to forget");
+        assert_eq!(admitted, Some(tries), "each looks at {EVICTION_CANDIDATES}, and the last one was the one to forget");
         assert!(!limits.take(another, later), "its bucket is empty");
         let buckets = limits.buckets.lock().unwrap();
-        assert_eq!((buckets.by_address.len(), buckets.order.len()), (MOST_ADDRESSES, MOST_ADDRESSES));
-        assert!(!buckets.by_address.contains_key(&Origin::of(address(MOST_ADDRESSES - 1))));
+        assert_eq!((buckets.by_address.len(), buckets.order.len()), (MAX_ADDRESSES, MAX_ADDRESSES));
+        assert!(!buckets.by_address.contains_key(&Origin::of(address(MAX_ADDRESSES - 1))));
     }
 
     #[test]
-    fn addresses_of_one_household_share_a_bucket() {
-        let limits = Limits::new(Rate { burst: 1.0, per_second: 0.0 });
+    fn ipv6_prefix_shares_a_bucket() {
+        let limits = RateLimiter::new(Rate { burst: 1.0, per_second: 0.0 });
         let now = Instant::now();
         let [first, second, other] = ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"].map(|text| text.parse().unwrap());
         assert_eq!([limits.take(first, now), limits.take(second, now), limits.take(other, now)], [true, false, true]);
     }
 
     #[test]
-    fn an_address_has_a_few_places_and_all_together_not_without_end() {
-        let places = Places::new(20, 8);
-        let enter = |last| places.enter(Some(IpAddr::from([10, 0, 0, last])));
-        let mut taken: Vec<Place> = (0..8).map(|_| enter(0).unwrap()).collect();
-        assert_eq!(enter(0).err(), Some(Full::Own));
-        drop(taken.pop());
-        taken.push(enter(0).unwrap());
-        taken.extend((1..12).map(|last| enter(last).unwrap()));
-        taken.push(places.enter(None).unwrap());
-        assert_eq!(enter(12).err(), Some(Full::All));
-        assert_eq!(places.enter(None).err(), Some(Full::All));
-        drop(taken);
-        let taken = places.taken.lock().unwrap();
-        assert!(taken.all == 0 && taken.by_address.is_empty(), "who left is forgotten");
+    fn permits_are_limited_per_address_and_in_total() {
+        let limit = ConcurrencyLimit::new(20, 8);
+        let acquire = |last| limit.acquire(Some(IpAddr::from([10, 0, 0, last])));
+        let mut in_use: Vec<Permit> = (0..8).map(|_| acquire(0).unwrap()).collect();
+        assert_eq!(acquire(0).err(), Some(LimitReached::PerAddress));
+        drop(in_use.pop());
+        in_use.push(acquire(0).unwrap());
+        in_use.extend((1..12).map(|last| acquire(last).unwrap()));
+        in_use.push(limit.acquire(None).unwrap());
+        assert_eq!(acquire(12).err(), Some(LimitReached::Total));
+        assert_eq!(limit.acquire(None).err(), Some(LimitReached::Total));
+        drop(in_use);
+        let in_use = limit.in_use.lock().unwrap();
+        assert!(in_use.all == 0 && in_use.by_address.is_empty(), "who left is forgotten");
     }
 }

@@ -90,7 +90,7 @@ pub fn dag_round(round: u64) -> String {
     format!("{DAG}?round={round}")
 }
 
-/// The DAG around a round with a selection (see [`crate::pages::dag::Pick`]).
+/// The DAG around a round with a selection (see [`crate::pages::dag::Selection`]).
 pub fn dag_pick(round: u64, pick: impl std::fmt::Display) -> String {
     format!("{DAG}?round={round}&pick={pick}#facts")
 }

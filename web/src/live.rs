@@ -5,8 +5,8 @@ use alloy_primitives::B256;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-/// Most ticks that a slow receiver may lag behind. Beyond that it misses ticks and receives a lag error.
-const MOST_BEHIND: usize = 256;
+/// Maximum number of ticks that a slow receiver may lag behind. Beyond that it misses ticks and receives a lag error.
+const MAX_BEHIND: usize = 256;
 
 /// An event that changes what pages show. The browser receives it as JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -61,7 +61,7 @@ pub struct Live(broadcast::Sender<Tick>);
 
 impl Default for Live {
     fn default() -> Self {
-        Self(broadcast::channel(MOST_BEHIND).0)
+        Self(broadcast::channel(MAX_BEHIND).0)
     }
 }
 

@@ -1,24 +1,28 @@
 //! Client for the node's RPC: the requests that the explorer sends and the fields that it reads of each response.
 
+mod types;
+
+pub use types::{Block, Call, CallFrame, Log, Receipt, TracedTransaction, Transaction, WholeBlock};
+
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use corniche_api::{Certificate, Dag, DagRange, ErrorCode, Heads, Ordering, Reason, TransactionReport, Validators};
 use corniche_client::{Client, ClientError, Request};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
-/// Most concurrent requests to the node, for pages and for the indexer each. Further requests wait.
-pub(crate) const MOST_AT_ONCE: usize = 16;
+/// Maximum number of concurrent requests to the node, for pages and for the indexer each. Further requests wait.
+pub(crate) const MAX_CONCURRENT: usize = 16;
 
 /// Gas limit of a metadata call, many times the cost of reading a name. A batch of endless loops ends long before the
 /// node's timeout.
-const GAS_OF_A_CALL: &str = "0x1e8480";
+const METADATA_CALL_GAS: &str = "0x1e8480";
 
 const BLOCK: &str = "eth_getBlockByNumber";
 
 /// Timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Async client of a node's RPC. Each request runs on a blocking thread.
 #[derive(Clone, Debug)]
@@ -34,7 +38,7 @@ pub enum NodeError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The blocking thread ended without a result.
-    #[error("a request ended without an answer")]
+    #[error("the request ended without a response")]
     Lost,
 }
 
@@ -47,11 +51,11 @@ impl NodeError {
     /// Returns `true` if requesting the trace again would not succeed. A truncated response is invalid as well, but is
     /// worth a retry.
     pub fn is_final(&self) -> bool {
-        self.is_refusal() || self.says(Reason::TraceTooLarge)
+        self.is_refusal() || self.has_reason(Reason::TraceTooLarge)
     }
 
     /// Returns `true` if the node rejected the request for this reason.
-    pub fn says(&self, reason: Reason) -> bool {
+    pub fn has_reason(&self, reason: Reason) -> bool {
         matches!(self, Self::Client(ClientError::Refused { refusal, .. }) if refusal.message.contains(reason.phrase()))
     }
 }
@@ -67,208 +71,19 @@ fn is_refusal(error: &ClientError) -> bool {
 }
 
 /// Returns `true` if the response exceeds the node's size limit.
-fn has_no_room(error: &ClientError) -> bool {
+fn exceeds_batch_limit(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused { refusal, .. } if refusal.code == i64::from(ErrorCode::ResponseTooLarge.number()))
-}
-
-/// A block with its transactions, as `eth_getBlockByNumber` answers.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Block {
-    /// Block number.
-    pub number: U64,
-    /// Hash of the header.
-    pub hash: B256,
-    /// Hash of the parent block.
-    pub parent_hash: B256,
-    /// Unix time in seconds.
-    pub timestamp: U64,
-    /// Fee recipient.
-    pub miner: Address,
-    /// Gas used by all transactions.
-    pub gas_used: U64,
-    /// Gas limit of the block.
-    pub gas_limit: U64,
-    /// Base fee in wei per gas.
-    #[serde(default)]
-    pub base_fee_per_gas: U256,
-    /// Size in bytes, RLP-encoded.
-    #[serde(default)]
-    pub size: U64,
-    /// State root after the block.
-    pub state_root: B256,
-    /// Root of the transactions trie.
-    pub transactions_root: B256,
-    /// Root of the receipts trie.
-    pub receipts_root: B256,
-    /// Randomness that contracts read as `prevrandao`.
-    pub mix_hash: B256,
-    /// keccak-256 of the ordering record.
-    pub extra_data: Bytes,
-    /// Transactions, in order of execution.
-    pub transactions: Vec<Transaction>,
-}
-
-/// A transaction of a block.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Transaction {
-    /// Transaction hash.
-    pub hash: B256,
-    /// Sender.
-    pub from: Address,
-    /// Recipient; `None` for a contract creation.
-    pub to: Option<Address>,
-    /// Nonce of the sender.
-    pub nonce: U64,
-    /// Value in wei.
-    pub value: U256,
-    /// Calldata, or init code of a contract creation.
-    pub input: Bytes,
-    /// Gas limit.
-    pub gas: U64,
-    /// Transaction type: 0, 1 or 2.
-    #[serde(rename = "type", default)]
-    pub kind: U64,
-    /// Max fee in wei per gas.
-    #[serde(default)]
-    pub max_fee_per_gas: Option<U256>,
-    /// Max priority fee in wei per gas. The author of the batch receives it.
-    #[serde(default)]
-    pub max_priority_fee_per_gas: Option<U256>,
-}
-
-/// The receipt of a transaction.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Receipt {
-    /// Transaction hash.
-    pub transaction_hash: B256,
-    /// 1 for success, 0 for a revert.
-    pub status: U64,
-    /// Gas used by this transaction.
-    pub gas_used: U64,
-    /// Effective gas price in wei.
-    pub effective_gas_price: U256,
-    /// Address of the created contract.
-    #[serde(default)]
-    pub contract_address: Option<Address>,
-    /// Logs, in order.
-    pub logs: Vec<Log>,
-}
-
-/// A log of a receipt.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Log {
-    /// The contract that emitted it.
-    pub address: Address,
-    /// At most four topics. The first one identifies the event.
-    pub topics: Vec<B256>,
-    /// ABI-encoded values that are not indexed.
-    pub data: Bytes,
-}
-
-/// A block with its receipts and its ordering record.
-#[derive(Clone, Debug)]
-pub struct WholeBlock {
-    /// Header and transactions.
-    pub block: Block,
-    /// One receipt for each transaction.
-    pub receipts: Vec<Receipt>,
-    /// Ordering record; `None` for the genesis block.
-    pub ordering: Option<Ordering>,
-}
-
-/// A read-only call of a contract.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Call {
-    /// Caller; the node's default if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<Address>,
-    /// Called contract.
-    pub to: Address,
-    /// Value in wei.
-    pub value: U256,
-    /// Selector and arguments.
-    pub input: Bytes,
-    /// Gas limit; the node's limit if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gas: Option<U64>,
-}
-
-/// A frame of the `callTracer`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CallFrame {
-    /// `CALL`, `DELEGATECALL`, `STATICCALL`, `CREATE` or `CREATE2`.
-    #[serde(rename = "type", default)]
-    pub kind: String,
-    /// Caller.
-    #[serde(default)]
-    pub from: Address,
-    /// Called or created contract.
-    #[serde(default)]
-    pub to: Option<Address>,
-    /// Value in wei.
-    #[serde(default)]
-    pub value: Option<U256>,
-    /// Gas limit of the frame.
-    #[serde(default)]
-    pub gas: U64,
-    /// Gas used, inner calls included.
-    #[serde(default)]
-    pub gas_used: U64,
-    /// Calldata or init code.
-    #[serde(default)]
-    pub input: Bytes,
-    /// Return data or revert data.
-    #[serde(default)]
-    pub output: Bytes,
-    /// Error of a failed frame.
-    #[serde(default)]
-    pub error: Option<String>,
-    /// Message of Solidity's `Error(string)`.
-    #[serde(default)]
-    pub revert_reason: Option<String>,
-    /// Inner calls.
-    #[serde(default)]
-    pub calls: Vec<CallFrame>,
-}
-
-impl CallFrame {
-    /// Returns the frame and its inner calls with their depths, in the order in which they began, at most `most`.
-    /// Iterative, because the depth is untrusted.
-    pub fn in_order(self, most: usize) -> Vec<(u64, Self)> {
-        let mut frames = Vec::new();
-        let mut stack = vec![(0, self)];
-        while let Some((depth, mut frame)) = stack.pop() {
-            if frames.len() == most {
-                break;
-            }
-            stack.extend(std::mem::take(&mut frame.calls).into_iter().rev().map(|inner| (depth + 1, inner)));
-            frames.push((depth, frame));
-        }
-        frames
-    }
-}
-
-/// A transaction of a traced block.
-#[derive(Clone, Debug, Deserialize)]
-pub struct TracedTransaction {
-    /// Its outermost call; `None` when it could not be traced.
-    #[serde(default)]
-    pub result: Option<CallFrame>,
 }
 
 impl Node {
     /// Creates a client for the node at this URL. Sends no request.
     pub fn new(url: &str) -> Self {
-        Self { client: Client::with_timeout(url, PATIENCE), turns: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Self { client: Client::with_timeout(url, REQUEST_TIMEOUT), turns: Arc::new(Semaphore::new(MAX_CONCURRENT)) }
     }
 
     /// Returns a client of this node with its own concurrency limit, so that neither has to wait for the other's
     /// requests.
-    pub fn apart(&self) -> Self {
+    pub fn with_own_limit(&self) -> Self {
         Self::new(self.url())
     }
 
@@ -284,12 +99,12 @@ impl Node {
     ) -> Result<T, NodeError> {
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| NodeError::Lost)?;
         let client = self.client.clone();
-        let answer = tokio::task::spawn_blocking(move || {
-            let answer = ask(&client);
+        let response = tokio::task::spawn_blocking(move || {
+            let response = ask(&client);
             drop(turn);
-            answer
+            response
         });
-        Ok(answer.await.map_err(|_| NodeError::Lost)??)
+        Ok(response.await.map_err(|_| NodeError::Lost)??)
     }
 
     /// Sends a request with any method.
@@ -324,7 +139,7 @@ impl Node {
     pub async fn identity(&self) -> Result<(u64, B256), NodeError> {
         let chain_id = self.with(Client::chain_id).await?;
         let genesis = self.block_hash(0).await?;
-        Ok((chain_id, genesis.ok_or_else(|| nonsense(BLOCK, "there is no block 0"))?))
+        Ok((chain_id, genesis.ok_or_else(|| invalid_response(BLOCK, "no block 0"))?))
     }
 
     /// Returns `true` for a development chain, which may be reverted.
@@ -343,10 +158,10 @@ impl Node {
     pub async fn whole_blocks(&self, first: u64, count: u64) -> Result<Vec<WholeBlock>, NodeError> {
         self.with(move |client| {
             let requests: Vec<_> = (first..first + count).flat_map(requests).collect();
-            let answers: Vec<_> = client.transport().batch::<Box<RawValue>>(&requests)?;
-            let mut answers = answers.into_iter();
+            let responses: Vec<_> = client.transport().batch::<Box<RawValue>>(&requests)?;
+            let mut responses = responses.into_iter();
             let mut blocks = Vec::new();
-            while let (Some(block), Some(receipts), Some(ordering)) = (answers.next(), answers.next(), answers.next()) {
+            while let (Some(block), Some(receipts), Some(ordering)) = (responses.next(), responses.next(), responses.next()) {
                 let (block, receipts, ordering) = (decode(&block?)?, decode(&receipts?)?, decode(&ordering?)?);
                 let (Some(block), Some(receipts)): (Option<Block>, _) = (block, receipts) else { break };
                 let ordering: Option<Ordering> = ordering;
@@ -407,9 +222,9 @@ impl Node {
     pub async fn account(&self, address: Address) -> Result<(U256, u64, Bytes), NodeError> {
         let ask = |method| Request { method, params: json!([address, "latest"]) };
         let requests = vec![ask("eth_getBalance"), ask("eth_getTransactionCount"), ask("eth_getCode")];
-        let answers: Vec<Result<Box<RawValue>, _>> = self.ask_all(requests).await?;
-        let mut answers = answers.into_iter();
-        let mut next = || answers.next().unwrap_or_else(|| Err(nonsense("batch", "an answer is missing")));
+        let responses: Vec<Result<Box<RawValue>, _>> = self.ask_all(requests).await?;
+        let mut responses = responses.into_iter();
+        let mut next = || responses.next().unwrap_or_else(|| Err(invalid_response("batch", "a response is missing")));
         let (balance, nonce, code) = (next()?, next()?, next()?);
         let nonce: U64 = decode(&nonce)?;
         Ok((decode(&balance)?, nonce.to(), decode(&code)?))
@@ -420,26 +235,26 @@ impl Node {
     pub async fn calls(&self, calls: Vec<(Address, Bytes)>) -> Result<Vec<Option<Bytes>>, NodeError> {
         let request = |(to, input): &(Address, Bytes)| Request {
             method: "eth_call",
-            params: json!([{"to": to, "input": input, "gas": GAS_OF_A_CALL}, "latest"]),
+            params: json!([{"to": to, "input": input, "gas": METADATA_CALL_GAS}, "latest"]),
         };
         let requests: Vec<_> = calls.iter().map(request).collect();
-        let answers: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;
+        let responses: Vec<Result<Bytes, ClientError>> = self.ask_all(requests.clone()).await?;
         let mut found = Vec::with_capacity(calls.len());
-        for (request, mut answer) in requests.into_iter().zip(answers) {
-            if answer.as_ref().is_err_and(has_no_room) {
+        for (request, mut response) in requests.into_iter().zip(responses) {
+            if response.as_ref().is_err_and(exceeds_batch_limit) {
                 // The response to another call used up the size limit of the batch. This call may fit alone.
-                answer = self.ask_all(vec![request]).await?.pop().unwrap_or(answer);
+                response = self.ask_all(vec![request]).await?.pop().unwrap_or(response);
             }
-            found.push(match answer {
+            found.push(match response {
                 Err(error) if is_refusal(&error) => None,
-                answer => Some(answer?),
+                response => Some(response?),
             });
         }
         Ok(found)
     }
 
     /// Calls contracts at the latest block and returns each result or revert.
-    pub async fn questions(&self, calls: &[Call]) -> Result<Vec<Result<Bytes, ClientError>>, NodeError> {
+    pub async fn eth_calls(&self, calls: &[Call]) -> Result<Vec<Result<Bytes, ClientError>>, NodeError> {
         let request = |call: &Call| Request { method: "eth_call", params: json!([call, "latest"]) };
         self.ask_all(calls.iter().map(request).collect()).await
     }
@@ -453,8 +268,8 @@ impl Node {
     pub async fn codes(&self, addresses: Vec<Address>) -> Result<Vec<Bytes>, NodeError> {
         let request = |address: &Address| Request { method: "eth_getCode", params: json!([address, "latest"]) };
         let requests: Vec<_> = addresses.iter().map(request).collect();
-        let answers: Vec<Result<Bytes, _>> = self.ask_all(requests).await?;
-        Ok(answers.into_iter().collect::<Result<_, _>>()?)
+        let responses: Vec<Result<Bytes, _>> = self.ask_all(requests).await?;
+        Ok(responses.into_iter().collect::<Result<_, _>>()?)
     }
 }
 
@@ -472,7 +287,7 @@ fn check_number(answered: U64, asked: u64) -> Result<(), ClientError> {
     if answered == U64::from(asked) {
         return Ok(());
     }
-    Err(nonsense(BLOCK, &format!("block {answered}, which is not the one that was asked for")))
+    Err(invalid_response(BLOCK, &format!("expected block {asked}, got {answered}")))
 }
 
 /// Formats a number as an RPC quantity.
@@ -480,28 +295,10 @@ pub fn quantity(number: u64) -> String {
     format!("{number:#x}")
 }
 
-fn decode<T: DeserializeOwned>(answer: &RawValue) -> Result<T, ClientError> {
-    serde_json::from_str(answer.get()).map_err(|error| nonsense("batch", &error.to_string()))
+fn decode<T: DeserializeOwned>(response: &RawValue) -> Result<T, ClientError> {
+    serde_json::from_str(response.get()).map_err(|error| invalid_response("batch", &error.to_string()))
 }
 
-fn nonsense(method: &str, problem: &str) -> ClientError {
+fn invalid_response(method: &str, problem: &str) -> ClientError {
     ClientError::Nonsense { method: method.into(), problem: problem.into() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(gas: u64, calls: Vec<CallFrame>) -> CallFrame {
-        CallFrame { gas_used: U64::from(gas), calls, ..CallFrame::default() }
-    }
-
-    #[test]
-    fn frames_come_in_the_order_in_which_they_began() {
-        let tree = frame(0, vec![frame(1, vec![frame(2, vec![]), frame(3, vec![])]), frame(4, vec![])]);
-        let frames = tree.clone().in_order(10);
-        let found: Vec<_> = frames.into_iter().map(|(depth, frame)| (depth, frame.gas_used.to::<u64>())).collect();
-        assert_eq!(found, [(0, 0), (1, 1), (2, 2), (2, 3), (1, 4)]);
-        assert_eq!(tree.in_order(3).len(), 3);
-    }
 }

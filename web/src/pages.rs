@@ -26,7 +26,7 @@ pub mod transactions;
 pub mod validator;
 pub mod validators;
 
-pub use failure::Failure;
+use crate::views::Failure;
 
 use axum::response::{IntoResponse, Response};
 use maud::Markup;

@@ -3,22 +3,24 @@
 //! Each lookup uses one index and is bounded. Each one is also recorded as text, so that a reader without hits sees what was
 //! tried.
 
+pub(crate) mod texts;
+
 use crate::{
     abi,
+    app_state::AppState,
     database::{DatabaseError, Read, int, sql},
-    format, links, mesh,
-    site::Site,
-    words::{search as words, validators},
+    format, links, peer_graph,
+    texts::keys,
 };
 use alloy_primitives::{Address, B256};
 use sqlx::any::AnyRow;
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
 /// Maximum length of a query, in characters.
-pub const MOST_QUESTION: usize = 200;
+pub const MAX_QUERY_CHARS: usize = 200;
 
 /// Maximum number of hits of one lookup.
-const MOST: i64 = 20;
+const MAX_HITS: i64 = 20;
 
 /// Digits of a validator's BLS key.
 const BLS_DIGITS: usize = 192;
@@ -127,9 +129,9 @@ enum Shape {
 }
 
 impl Shape {
-    fn of(question: &str) -> Self {
-        let prefixed = question.strip_prefix("0x").or_else(|| question.strip_prefix("0X"));
-        let digits = prefixed.unwrap_or(question);
+    fn of(query_text: &str) -> Self {
+        let prefixed = query_text.strip_prefix("0x").or_else(|| query_text.strip_prefix("0X"));
+        let digits = prefixed.unwrap_or(query_text);
         let is_hex = !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_hexdigit());
         if let (true, 64, Ok(hash)) = (is_hex, digits.len(), digits.parse()) {
             return Self::Hash(hash);
@@ -148,9 +150,9 @@ impl Shape {
                 (None, Err(_)) => Self::Text,
             };
         }
-        let plain = question.replace([',', '_', ' ', '\u{a0}', '\u{202f}', '\''], "");
+        let plain = query_text.replace([',', '_', ' ', '\u{a0}', '\u{202f}', '\''], "");
         match plain.parse() {
-            Ok(number) if !question.starts_with('+') => Self::Number(number),
+            Ok(number) if !query_text.starts_with('+') => Self::Number(number),
             _ => Self::Text,
         }
     }
@@ -165,138 +167,138 @@ fn is_mistyped(digits: &str, address: Address) -> bool {
 }
 
 /// Finds everything that a query may mean.
-pub async fn find(site: &Site, question: &str) -> Result<Found, DatabaseError> {
-    let question: String = question.trim().chars().take(MOST_QUESTION).collect();
+pub async fn find(app: &AppState, query_text: &str) -> Result<Found, DatabaseError> {
+    let query_text: String = query_text.trim().chars().take(MAX_QUERY_CHARS).collect();
     let mut found = Found::default();
-    if question.is_empty() {
+    if query_text.is_empty() {
         return Ok(found);
     }
-    match Shape::of(&question) {
-        Shape::Hash(hash) => by_hash(site, hash, &mut found).await?,
-        Shape::BlsKey(key) => by_key(site, &key, &mut found),
-        Shape::Address { address, mistyped } => by_address(site, address, mistyped, &mut found).await?,
+    match Shape::of(&query_text) {
+        Shape::Hash(hash) => by_hash(app, hash, &mut found).await?,
+        Shape::BlsKey(key) => by_key(app, &key, &mut found),
+        Shape::Address { address, mistyped } => by_address(app, address, mistyped, &mut found).await?,
         Shape::Selector(selector) => {
-            by_selector(site, &selector, &mut found).await?;
-            by_number(site, u32::from_be_bytes(selector).into(), &mut found).await?;
+            by_selector(app, &selector, &mut found).await?;
+            by_number(app, u32::from_be_bytes(selector).into(), &mut found).await?;
         }
         Shape::Number(number) => {
-            by_number(site, number, &mut found).await?;
-            by_name(site, &question, &mut found).await?;
+            by_number(app, number, &mut found).await?;
+            by_name(app, &query_text, &mut found).await?;
         }
         Shape::Text => {
-            by_position(site, &question, &mut found);
-            by_peer(site, &question, &mut found).await;
-            by_name(site, &question, &mut found).await?;
+            by_position(app, &query_text, &mut found);
+            by_peer(app, &query_text, &mut found).await;
+            by_name(app, &query_text, &mut found).await?;
         }
     }
     found.hits.sort_by_key(|hit| (hit.kind, !hit.exact));
     Ok(found)
 }
 
-async fn by_hash(site: &Site, hash: B256, found: &mut Found) -> Result<(), DatabaseError> {
-    let readers = site.database.readers();
-    found.tried(words::TRIED_TRANSACTION);
+async fn by_hash(app: &AppState, hash: B256, found: &mut Found) -> Result<(), DatabaseError> {
+    let readers = app.database.readers();
+    found.tried(texts::TRIED_TRANSACTION);
     let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
     if let Some(row) = row {
-        let title = words::in_block(&format::number(row.place("place")?.block()));
+        let title = texts::in_block(&format::number(row.place("place")?.block()));
         found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
     }
-    found.tried(words::TRIED_BLOCK);
+    found.tried(texts::TRIED_BLOCK);
     let row = sql("SELECT number FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?;
     if let Some(row) = row {
         let number = row.number("number")?;
-        found.hit(Kind::Block, number, words::block(&format::number(number)), true, Some(links::block(number)));
+        found.hit(Kind::Block, number, texts::block(&format::number(number)), true, Some(links::block(number)));
     }
-    found.tried(words::TRIED_SKIPPED);
+    found.tried(texts::TRIED_SKIPPED);
     let text = "SELECT block FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
     if let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? {
-        let title = words::skipped_in(&format::number(row.number("block")?));
+        let title = texts::skipped_in(&format::number(row.number("block")?));
         found.hit(Kind::Transaction, hash, title, true, Some(links::transaction(hash)));
     }
-    found.tried(words::TRIED_BATCH);
+    found.tried(texts::TRIED_BATCH);
     let text = "SELECT author, block FROM batches WHERE digest = $1 ORDER BY author, block LIMIT $2";
     // Several blocks may contain parts of one batch.
-    for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
+    for row in sql(text).bind(hash.to_vec()).bind(MAX_HITS).fetch_all(readers).await? {
         let (author, number) = (row.number("author")?, row.number("block")?);
-        let title = words::block_with_batch(&format::number(number), author);
+        let title = texts::block_with_batch(&format::number(number), author);
         found.hit(Kind::Block, number, title, true, Some(links::block(number)));
     }
-    found.tried(words::TRIED_CODE);
+    found.tried(texts::TRIED_CODE);
     let text = "SELECT address FROM contracts WHERE code_hash = $1 ORDER BY address LIMIT $2";
-    for row in sql(text).bind(hash.to_vec()).bind(MOST).fetch_all(readers).await? {
+    for row in sql(text).bind(hash.to_vec()).bind(MAX_HITS).fetch_all(readers).await? {
         let address = row.address("address")?;
-        found.hit(Kind::Account, address, words::WITH_CODE, true, Some(links::account(address)));
+        found.hit(Kind::Account, address, texts::WITH_CODE, true, Some(links::account(address)));
     }
-    by_key(site, hash.as_slice(), found);
-    by_selector(site, hash.as_slice(), found).await?;
+    by_key(app, hash.as_slice(), found);
+    by_selector(app, hash.as_slice(), found).await?;
     if found.hits.is_empty() {
-        found.tried(words::TRIED_POOL);
-        match site.node.status(hash).await {
+        found.tried(texts::TRIED_POOL);
+        match app.node.status(hash).await {
             Ok(Some(_)) => {
-                found.hit(Kind::Transaction, hash, words::IN_POOL, true, Some(links::transaction(hash)));
+                found.hit(Kind::Transaction, hash, texts::IN_POOL, true, Some(links::transaction(hash)));
             }
             Ok(None) => {}
-            Err(_) => found.tried(words::NODE_AWAY),
+            Err(_) => found.tried(texts::NODE_AWAY),
         }
     }
     Ok(())
 }
 
 /// Finds validators by one of their keys.
-fn by_key(site: &Site, key: &[u8], found: &mut Found) {
-    let Some(committee) = site.now().committee else {
-        found.tried(words::NO_COMMITTEE);
+fn by_key(app: &AppState, key: &[u8], found: &mut Found) {
+    let Some(committee) = app.status().committee else {
+        found.tried(texts::NO_COMMITTEE);
         return;
     };
-    found.tried(words::TRIED_KEY);
+    found.tried(texts::TRIED_KEY);
     let named = committee.validators.iter().filter_map(|validator| {
         let keys = [
-            (validator.consensus_key.as_slice(), validators::CONSENSUS_KEY),
-            (&validator.bls_key[..], validators::BLS_KEY),
-            (validator.network_key.as_slice(), validators::NETWORK_KEY),
+            (validator.consensus_key.as_slice(), keys::CONSENSUS_KEY),
+            (&validator.bls_key[..], keys::BLS_KEY),
+            (validator.network_key.as_slice(), keys::NETWORK_KEY),
         ];
         keys.into_iter().find(|(own, _)| *own == key).map(|(_, name)| (validator.index, name))
     });
-    for (index, name) in named.take(MOST as usize) {
-        found.hit(Kind::Validator, index, words::validator(index, name), true, Some(links::validator(index)));
+    for (index, name) in named.take(MAX_HITS as usize) {
+        found.hit(Kind::Validator, index, texts::validator(index, name), true, Some(links::validator(index)));
     }
 }
 
 /// Finds a validator by its position: `validator 2`.
-fn by_position(site: &Site, question: &str, found: &mut Found) {
-    let question = question.to_lowercase();
-    let position = question.strip_prefix(words::VALIDATOR).map(|rest| rest.trim_start_matches([' ', '#']));
+fn by_position(app: &AppState, query_text: &str, found: &mut Found) {
+    let query_text = query_text.to_lowercase();
+    let position = query_text.strip_prefix(texts::VALIDATOR).map(|rest| rest.trim_start_matches([' ', '#']));
     let Some(index) = position.and_then(|position| position.parse::<u64>().ok()) else { return };
-    found.tried(format!("{} {index}", words::TRIED_POSITION));
-    if site.now().committee.is_some_and(|committee| index < committee.validators.len() as u64) {
-        found.hit(Kind::Validator, index, words::at_position(index), true, Some(links::validator(index)));
+    found.tried(format!("{} {index}", texts::TRIED_POSITION));
+    if app.status().committee.is_some_and(|committee| index < committee.validators.len() as u64) {
+        found.hit(Kind::Validator, index, texts::at_position(index), true, Some(links::validator(index)));
     }
 }
 
 /// Finds a node by its peer id, which is an encoding of its public key.
-async fn by_peer(site: &Site, question: &str, found: &mut Found) {
-    if !PEER_LETTERS.contains(&question.len()) || !question.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
+async fn by_peer(app: &AppState, query_text: &str, found: &mut Found) {
+    if !PEER_LETTERS.contains(&query_text.len()) || !query_text.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
         return;
     }
-    found.tried(words::TRIED_PEER);
-    let (round, committee) = (site.mesh.now().await, site.now().committee);
-    let mut peers = round.rows.iter().flat_map(|row| row.own.iter().chain(row.peers.iter().flatten()));
-    let Some(peer) = peers.find(|peer| peer.peer_id == question) else { return };
-    match committee.and_then(|committee| mesh::seat(&committee, peer)) {
-        Some(index) => found.hit(Kind::Peer, question, words::at_position(index), true, Some(links::validator(index))),
-        None => found.hit(Kind::Peer, question, words::A_PEER, true, Some(links::NETWORK.to_owned())),
+    found.tried(texts::TRIED_PEER);
+    let (poll, committee) = (app.peer_graph.now().await, app.status().committee);
+    let mut peers = poll.rows.iter().flat_map(|row| row.own.iter().chain(row.peers.iter().flatten()));
+    let Some(peer) = peers.find(|peer| peer.peer_id == query_text) else { return };
+    match committee.and_then(|committee| peer_graph::committee_index(&committee, peer)) {
+        Some(index) => found.hit(Kind::Peer, query_text, texts::at_position(index), true, Some(links::validator(index))),
+        None => found.hit(Kind::Peer, query_text, texts::A_PEER, true, Some(links::NETWORK.to_owned())),
     }
 }
 
-async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut Found) -> Result<(), DatabaseError> {
-    let readers = site.database.readers();
-    found.tried(words::TRIED_ADDRESS);
-    found.warning = mistyped.then_some(words::MISTYPED);
+async fn by_address(app: &AppState, address: Address, mistyped: bool, found: &mut Found) -> Result<(), DatabaseError> {
+    let readers = app.database.readers();
+    found.tried(texts::TRIED_ADDRESS);
+    found.warning = mistyped.then_some(texts::MISTYPED);
     let row =
         sql("SELECT transactions FROM accounts WHERE address = $1").bind(address.to_vec()).fetch_optional(readers).await?;
     let title = match row {
-        Some(row) => words::transactions(&format::number(row.number("transactions")?)),
-        None => words::NEVER_SEEN.to_owned(),
+        Some(row) => texts::transactions(&format::number(row.number("transactions")?)),
+        None => texts::NEVER_SEEN.to_owned(),
     };
     found.hit(Kind::Account, address, title, true, Some(links::account(address)));
     let row = sql("SELECT address, name, symbol FROM tokens WHERE address = $1").bind(address.to_vec());
@@ -307,47 +309,47 @@ async fn by_address(site: &Site, address: Address, mistyped: bool, found: &mut F
     Ok(())
 }
 
-async fn by_number(site: &Site, number: u64, found: &mut Found) -> Result<(), DatabaseError> {
-    found.tried(format!("{} {}", words::TRIED_NUMBER, format::number(number)));
+async fn by_number(app: &AppState, number: u64, found: &mut Found) -> Result<(), DatabaseError> {
+    found.tried(format!("{} {}", texts::TRIED_NUMBER, format::number(number)));
     let row = sql("SELECT number FROM blocks WHERE number = $1").bind(int(number));
-    if row.fetch_optional(site.database.readers()).await?.is_some() {
-        found.hit(Kind::Block, number, words::block(&format::number(number)), true, Some(links::block(number)));
+    if row.fetch_optional(app.database.readers()).await?.is_some() {
+        found.hit(Kind::Block, number, texts::block(&format::number(number)), true, Some(links::block(number)));
     }
     Ok(())
 }
 
 /// Finds functions and errors by their selector of four bytes, or events by their first topic.
-async fn by_selector(site: &Site, selector: &[u8], found: &mut Found) -> Result<(), DatabaseError> {
-    found.tried(if selector.len() == 4 { words::TRIED_SELECTOR } else { words::TRIED_TOPIC });
+async fn by_selector(app: &AppState, selector: &[u8], found: &mut Found) -> Result<(), DatabaseError> {
+    found.tried(if selector.len() == 4 { texts::TRIED_SELECTOR } else { texts::TRIED_TOPIC });
     let text = "SELECT selector, signature FROM selectors WHERE selector = $1 ORDER BY signature LIMIT $2";
-    let rows = sql(text).bind(selector.to_vec()).bind(MOST).fetch_all(site.database.readers()).await?;
+    let rows = sql(text).bind(selector.to_vec()).bind(MAX_HITS).fetch_all(app.database.readers()).await?;
     rows.iter().try_for_each(|row| signature(row, true, found))
 }
 
-async fn by_name(site: &Site, question: &str, found: &mut Found) -> Result<(), DatabaseError> {
-    let readers = site.database.readers();
-    let key = question.to_lowercase();
+async fn by_name(app: &AppState, query_text: &str, found: &mut Found) -> Result<(), DatabaseError> {
+    let readers = app.database.readers();
+    let key = query_text.to_lowercase();
     // The query may contain a method's parameters.
     let name = key.split('(').next().unwrap_or_default().to_owned();
     let (tokens, methods) = (range(&key), range(&name));
-    found.tried(format!("{} “{question}”", words::TRIED_TOKEN));
+    found.tried(format!("{} “{query_text}”", texts::TRIED_TOKEN));
     let by_symbol =
         "SELECT address, name, symbol FROM tokens WHERE symbol_key >= $1 AND symbol_key < $2 ORDER BY symbol_key LIMIT $3";
     let by_name = "SELECT address, name, symbol FROM tokens WHERE name_key >= $1 AND name_key < $2 ORDER BY name_key LIMIT $3";
     for text in [by_symbol, by_name] {
-        let rows = sql(text).bind(tokens.0.clone()).bind(tokens.1.clone()).bind(MOST).fetch_all(readers).await?;
+        let rows = sql(text).bind(tokens.0.clone()).bind(tokens.1.clone()).bind(MAX_HITS).fetch_all(readers).await?;
         for row in rows {
             let (address, title) = (row.address("address")?, token_title(&row)?);
             let exact = [row.text("symbol")?, row.text("name")?].iter().any(|own| own.to_lowercase() == key);
             found.hit(Kind::Token, address, title, exact, Some(links::token(address)));
         }
     }
-    found.tried(format!("{} “{question}”", words::TRIED_METHOD));
+    found.tried(format!("{} “{query_text}”", texts::TRIED_METHOD));
     if methods.0.is_empty() {
         return Ok(());
     }
     let text = "SELECT selector, signature FROM selectors WHERE name_key >= $1 AND name_key < $2 ORDER BY name_key LIMIT $3";
-    let rows = sql(text).bind(methods.0).bind(methods.1).bind(MOST).fetch_all(readers).await?;
+    let rows = sql(text).bind(methods.0).bind(methods.1).bind(MAX_HITS).fetch_all(readers).await?;
     for row in rows {
         let own = row.text("signature")?.to_lowercase();
         if own.starts_with(&key) {
@@ -391,7 +393,7 @@ mod tests {
     use alloy_primitives::address;
 
     #[test]
-    fn questions_are_told_apart() {
+    fn query_kind_is_detected() {
         let account = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
         let address = |mistyped| Shape::Address { address: account, mistyped };
         assert_eq!(Shape::of("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"), address(false));
@@ -413,22 +415,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_leads_to_every_block_that_has_a_part_of_it() {
-        let filled = testing::filled().await;
+    async fn batch_digest_finds_all_its_blocks() {
+        let filled = testing::test_app().await;
         let digest = B256::repeat_byte(0xba);
         let mut rows = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
         for (block, first) in [(7_u64, 0_u64), (8, 5)] {
             rows.push([block.into(), 0_u64.into(), 2_u64.into(), digest.into(), first.into(), 5_u64.into()]);
         }
         filled.write(rows).await;
-        let found = find(&filled.site, &digest.to_string()).await.unwrap();
+        let found = find(&filled.app, &digest.to_string()).await.unwrap();
         let hits: Vec<_> = found.hits.iter().map(|hit| (hit.kind, hit.id.as_str(), hit.exact)).collect();
         assert_eq!(hits, [(Kind::Block, "7", true), (Kind::Block, "8", true)]);
         assert_eq!(found.only(), None, "either may be meant");
     }
 
     #[test]
-    fn a_range_holds_what_begins_alike() {
+    fn prefix_range_matches_prefix() {
         let (first, end) = range("gol");
         for (text, inside) in
             [("gol", true), ("gold", true), ("gol\u{10ffff}", true), ("gom", false), ("go", false), ("h", false)]

@@ -1,15 +1,17 @@
 //! Router of the explorer, with the middleware for all requests: rate limits, headers, error pages.
 
 use crate::{
+    api::texts,
     api::{self, problem::Problem},
+    app_state::AppState,
     links,
-    pages::{self, Failure, Html, layout},
-    site::Site,
-    words::{api as words, failure},
+    pages::{self, Html, layout},
+    texts::failure,
+    views::Failure,
 };
 use axum::{
     Router,
-    extract::{ConnectInfo, Request, State},
+    extract::{ConnectInfo, Query, Request, State, rejection::QueryRejection},
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -37,7 +39,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// Returns the router for pages, API and assets.
-pub fn router(site: Arc<Site>) -> Router {
+pub fn router(app: Arc<AppState>) -> Router {
     Router::new()
         .route(links::HOME, get(pages::home::show))
         .route(links::BLOCKS, get(pages::blocks::list))
@@ -47,7 +49,7 @@ pub fn router(site: Arc<Site>) -> Router {
         .route(links::DAG, get(pages::dag::show))
         .merge(pages::account::routes())
         .route(links::SEARCH, get(pages::search::show))
-        .route(links::API, get(api::etherscan::get).post(api::etherscan::post))
+        .route(links::API, get(etherscan_or_page).post(api::etherscan::post))
         .merge(api::router())
         .route(links::TOKENS, get(pages::tokens::list))
         .route("/token/{address}", get(pages::token::show))
@@ -58,41 +60,53 @@ pub fn router(site: Arc<Site>) -> Router {
         .route(links::NETWORK, get(pages::network::show))
         .route(links::LIVE, get(live::stream))
         .route("/assets/{file}", get(assets::serve))
-        .fallback(nothing_here)
-        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard))
+        .fallback(not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard))
         // Pages are mostly tags and shrink to a fifth. Event streams are not compressed.
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
-        .with_state(site)
+        .with_state(app)
 }
 
-async fn nothing_here(request: Request) -> Response {
+/// `GET /api`: a response of the Etherscan-compatible API, or the documentation.
+async fn etherscan_or_page(
+    State(app): State<Arc<AppState>>,
+    query: Result<Query<api::etherscan::Pairs>, QueryRejection>,
+    request: Request,
+) -> Response {
+    match api::etherscan::is_api_request(&request) {
+        true => api::etherscan::get(app, query).await,
+        false => pages::api::page(&app).into_response(),
+    }
+}
+
+async fn not_found(request: Request) -> Response {
     let text = failure::no_page(request.uri().path());
-    match api::is_question(&request) {
-        true => Problem::missing(format!("{text} {} {}", links::API, words::SAYS)).into_response(),
+    match api::is_api_request(&request) {
+        true => Problem::missing(format!("{text} {} {}", links::API, texts::SAYS)).into_response(),
         false => Failure::NotFound(text).into_response(),
     }
 }
 
 /// Middleware around every request: rate limit, halt check, headers.
 async fn guard(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     request: Request,
     next: Next,
 ) -> Response {
     let is_asset = request.uri().path().starts_with("/assets/");
     // API requests receive JSON errors. Assets and the status endpoint work even when the indexer has halted.
-    let is_question = api::is_question(&request);
-    let is_told = is_asset || request.uri().path() == api::STATUS;
+    let is_api_request = api::is_api_request(&request);
+    let is_always_served = is_asset || request.uri().path() == api::STATUS;
     let method = request.method().clone();
-    let mut response = if !is_asset && !site.limits.take(from.ip(), Instant::now()) {
-        ([("retry-after", "2")], busy(request.uri().path(), is_question)).into_response()
-    } else if let Some(halt) = site.now().halt.filter(|_| !is_told) {
-        halted(is_question, halt.to_string())
+    let mut response = if !is_asset && !app.limits.take(from.ip(), Instant::now()) {
+        ([("retry-after", "2")], busy(request.uri().path(), is_api_request)).into_response()
+    } else if let Some(halt) = app.status().halt.filter(|_| !is_always_served) {
+        halted(is_api_request, halt.to_string())
     } else {
         next.run(request).await
     };
-    if is_question {
+    if is_api_request {
         api::allow_all_origins(&method, &mut response);
     }
     for (name, value) in HEADERS {
@@ -101,8 +115,8 @@ async fn guard(
     response
 }
 
-fn busy(path: &str, is_question: bool) -> Response {
-    match is_question {
+fn busy(path: &str, is_api_request: bool) -> Response {
+    match is_api_request {
         true if path == links::API => return api::etherscan::busy(),
         true => return Problem::new("too_many_requests", failure::BUSY_HINT).into_response(),
         false => {}
@@ -111,8 +125,8 @@ fn busy(path: &str, is_question: bool) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, Html(layout::bare(failure::BUSY, body))).into_response()
 }
 
-fn halted(is_question: bool, why: String) -> Response {
-    if is_question {
+fn halted(is_api_request: bool, why: String) -> Response {
+    if is_api_request {
         return Problem::new("halted", why).into_response();
     }
     let body = html! { h1 { (failure::HALTED) } p { (why) } };

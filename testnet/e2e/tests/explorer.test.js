@@ -88,7 +88,7 @@ test('an explorer that keeps no rounds of the DAG follows blocks all the same', 
   await step('blocks', async () => shows(explorer, await pay(network, 1n)));
 
   await step('no rounds, and why', async () => {
-    const why = 'the explorer was told to keep no rounds';
+    const why = 'the explorer is configured to keep no rounds';
     await until('the explorer to say so', async () => (await page(explorer, '/dag')).text.includes(why));
     assert.equal((await ask(explorer, '/dag')).status, 404);
   });

@@ -19,7 +19,7 @@ export const DESKTOP = { width: 1280, height: 900 };
 export const PHONE = { width: 375, height: 740 };
 
 /** Most bytes of a page with all its resources. */
-const MOST_BYTES = 100_000;
+const MAX_BYTES = 100_000;
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -82,7 +82,7 @@ export async function isSound(page) {
   assert.deepEqual(page.problems, [], where);
   // Sizes of bodies are reported after the page has loaded.
   const bytes = (await Promise.all(page.bodies)).reduce((sum, length) => sum + length, 0);
-  assert.ok(bytes < MOST_BYTES, `${where}: ${bytes} bytes`);
+  assert.ok(bytes < MAX_BYTES, `${where}: ${bytes} bytes`);
   const { width } = page.viewportSize();
   const needed = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(needed <= width, `${where} is ${needed} wide, the window ${width}`);

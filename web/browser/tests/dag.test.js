@@ -57,7 +57,7 @@ function open({ calm = false } = {}) {
   return page;
 }
 
-test('a picture that grows all the time is fetched once a second', async () => {
+test('constant events cause one fetch per second', async () => {
   const page = open();
   for (let at = 0; at < 10_000; at += 50) {
     page.tick();
@@ -66,7 +66,7 @@ test('a picture that grows all the time is fetched once a second', async () => {
   assert.ok(page.asked.length >= 8 && page.asked.length <= 10, `${page.asked.length} times in ten seconds`);
 });
 
-test('a reader who asked for less motion sees it every five seconds', async () => {
+test('reduced motion fetches every five seconds', async () => {
   const page = open({ calm: true });
   for (let at = 0; at < 20_000; at += 50) {
     page.tick();
@@ -75,7 +75,7 @@ test('a reader who asked for less motion sees it every five seconds', async () =
   assert.ok(page.asked.length >= 3 && page.asked.length <= 5, `${page.asked.length} times in twenty seconds`);
 });
 
-test('what comes while it rests is fetched after it, and nothing is fetched without an event', async () => {
+test('event during the pause causes one later fetch', async () => {
   const page = open();
   page.tick();
   await page.pass(100);
@@ -87,7 +87,7 @@ test('what comes while it rests is fetched after it, and nothing is fetched with
   assert.equal(page.asked.length, 2);
 });
 
-test('a server that is busy is asked again without an event, less and less often, until it answers', async () => {
+test('busy server is retried with backoff', async () => {
   const page = open();
   page.answers = false;
   page.tick();
@@ -99,7 +99,7 @@ test('a server that is busy is asked again without an event, less and less often
   assert.equal(page.asked.length, 9, 'one more, which was answered');
 });
 
-test('a link that the script cannot follow is followed by the browser', async () => {
+test('failed fetch falls back to navigation', async () => {
   for (const answers of [true, false]) {
     const page = open();
     page.answers = answers;
@@ -110,7 +110,7 @@ test('a link that the script cannot follow is followed by the browser', async ()
   }
 });
 
-test('nothing is fetched while nobody looks', async () => {
+test('hidden page fetches nothing', async () => {
   const page = open();
   page.tick();
   await page.pass(100);

@@ -8,7 +8,7 @@ import { until } from '../../../testnet/e2e/lib/until.js';
 import { Explorer, PHONE, close, isSound } from '../lib/explorer.js';
 import { modules } from '../lib/hostile.js';
 
-test('contracts that attack the explorer', { timeout: 900_000 }, async (t) => {
+test('hostile contracts', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 1, explorer: true });
   const [node] = network.nodes;
   const [owner] = network.accounts;
@@ -17,7 +17,7 @@ test('contracts that attack the explorer', { timeout: 900_000 }, async (t) => {
   const hostile = await modules(owner.address);
   const there = {};
 
-  await step('they are deployed, mint, and refuse', async () => {
+  await step('deploys hostile contracts', async () => {
     for (const [name, module] of Object.entries(hostile)) {
       const { status, contractAddress } = await node.receipt(await wallet.sendTransaction({ data: packed(module), gas: 25_000_000n }));
       assert.equal(status, 'success', name);
@@ -34,7 +34,7 @@ test('contracts that attack the explorer', { timeout: 900_000 }, async (t) => {
     });
   });
 
-  await step('every page that tells of them is sound, and no script of theirs runs', async () => {
+  await step('pages pass and run no foreign script', async () => {
     const paths = ['/', '/txs', '/tokens', `/address/${owner.address}/tokens`, `/address/${owner.address}/transfers`];
     for (const { address, minted, refused } of Object.values(there)) {
       paths.push(...['', '/code', '/abi', '/read', '/write', '/events'].map((part) => `/address/${address}${part}`));
@@ -58,7 +58,7 @@ test('contracts that attack the explorer', { timeout: 900_000 }, async (t) => {
     }
   });
 
-  await step('what they say is shown as text', async () => {
+  await step('hostile texts are escaped', async () => {
     const page = await explorer.visit(`/token/${there.script.address}`);
     assert.match(await page.locator('main').innerText(), /<script>document\.title = "taken"/);
     await page.goto(`/tx/${there.script.refused.transactionHash}`);
@@ -66,7 +66,7 @@ test('contracts that attack the explorer', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('programs are told the same, in JSON that is JSON', async () => {
+  await step('API responses are valid JSON', async () => {
     for (const { address } of Object.values(there)) {
       for (const path of [`/api/v1/tokens/${address}`, `/api/v1/contracts/${address}`]) {
         const answer = await fetch(network.explorer + path);

@@ -8,7 +8,7 @@ const part = (id, text) => `<div id="${id}" data-live="${id}"><a href="/${id}">$
 const drawn = (text) => part('one', text) + part('two', text);
 const row = (state) => `<div id="transaction" data-live="transaction"><dl><div><dt>Status</dt><dd><span class="tag">${state}</span></dd></div></dl></div>`;
 
-test('pages that are live', { timeout: 120_000 }, async (t) => {
+test('live pages', { timeout: 120_000 }, async (t) => {
   const stage = await Stage.open(t);
   const open = async (t, path = '/', body = drawn('old')) => {
     const page = await stage.page(t, `http://explorer.test${path}`, body, ['app.js']);
@@ -19,7 +19,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     return page;
   };
 
-  await t.test('the home page is drawn again at most twice a second', async (t) => {
+  await t.test('home page updates at most twice a second', async (t) => {
     const page = await open(t);
     await page.answers(200, drawn('new'));
     for (let at = 0; at < 3_000; at += 50) {
@@ -32,7 +32,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
-  await t.test('for a reader who asked for less motion it is drawn again every five seconds', async (t) => {
+  await t.test('reduced motion updates every five seconds', async (t) => {
     const page = await open(t);
     await page.emulateMedia({ reducedMotion: 'reduce' });
     await page.reload();
@@ -44,7 +44,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.deepEqual((await page.asked()).map(([at]) => at), [0, 5_000, 10_000, 15_000, 20_000]);
   });
 
-  await t.test('a value that the browser refuses to copy is not called copied', async (t) => {
+  await t.test('failed copy shows no success', async (t) => {
     const page = await open(t, '/', '<button class="copy" data-copy="1">Copy</button>');
     await page.evaluate(() => {
       Object.defineProperty(navigator, 'clipboard', { value: { writeText: async () => { throw new Error('no'); } } });
@@ -56,7 +56,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
-  await t.test('a key goes to the search, and with others it is the browser’s', async (t) => {
+  await t.test('slash key focuses the search', async (t) => {
     const page = await open(t, '/', '<input id="q">');
     const focused = () => page.evaluate(() => document.activeElement.id);
     await page.keyboard.press('Control+/');
@@ -65,7 +65,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.equal(await focused(), 'q');
   });
 
-  await t.test('a page whose server is busy or away asks again by itself, less and less often, until it is answered', async (t) => {
+  await t.test('busy or unreachable server is retried with backoff', async (t) => {
     for (const refusal of [0, 429, 503]) {
       const page = await open(t);
       await page.answers(refusal);
@@ -88,7 +88,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('a server that does not answer is not waited for forever', async (t) => {
+  await t.test('request times out', async (t) => {
     const page = await open(t);
     await page.answers(-1);
     await page.tick();
@@ -99,7 +99,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.equal(await page.says('one'), 'new');
   });
 
-  await t.test('news do not cut the pause short', async (t) => {
+  await t.test('events do not shorten the backoff', async (t) => {
     const page = await open(t);
     await page.answers(429);
     for (let at = 0; at < 30_000; at += 500) {
@@ -109,7 +109,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.equal((await page.asked()).length, 5);
   });
 
-  await t.test('what was forgotten, and what is final, is not asked for again', async (t) => {
+  await t.test('missing and final pages are not polled', async (t) => {
     for (const [status, text] of [[404, ''], [200, drawn('new').replaceAll(/ data-live="\w+"/g, '')]]) {
       const page = await open(t);
       await page.answers(status, text);
@@ -121,7 +121,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('a part that has the focus is left alone, and drawn once the focus is elsewhere', async (t) => {
+  await t.test('focused part updates after the focus leaves', async (t) => {
     const page = await open(t);
     await page.answers(200, drawn('new'));
     await page.locator('#one a').focus();
@@ -139,7 +139,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.equal((await page.asked()).length, 2);
   });
 
-  await t.test('where all there is has the focus nothing is fetched until it is left', async (t) => {
+  await t.test('fully focused page fetches nothing', async (t) => {
     const page = await open(t, '/blocks', part('one', 'old'));
     await page.answers(200, part('one', 'new'));
     await page.locator('#one a').focus();
@@ -151,7 +151,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.equal(await page.says('one'), 'new');
   });
 
-  await t.test('a part in which text is selected, or pressed, is left alone until it no longer is', async (t) => {
+  await t.test('selected or pressed part is not replaced', async (t) => {
     const page = await open(t);
     await page.answers(200, drawn('new'));
     await page.evaluate(() => getSelection().selectAllChildren(document.querySelector('#one')));
@@ -175,7 +175,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
-  await t.test('a page that nobody sees asks for nothing and listens to nothing, and is drawn when it is seen', async (t) => {
+  await t.test('hidden page stops and resumes', async (t) => {
     const page = await open(t);
     await page.answers(503);
     await page.tick();
@@ -191,7 +191,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.equal(await page.evaluate(() => window.stage.streams.length), 2);
   });
 
-  await t.test('a stream that breaks off is opened again, less and less often, and what came meanwhile is made up for', async (t) => {
+  await t.test('event stream reconnects with backoff', async (t) => {
     const page = await open(t);
     await page.answers(200, drawn('new'));
     for (let count = 0; count < 9; count += 1) {
@@ -210,7 +210,7 @@ test('pages that are live', { timeout: 120_000 }, async (t) => {
     assert.equal(await page.evaluate(() => window.stage.streams.length), began.length + 1, 'at once again');
   });
 
-  await t.test("a transaction's state is read out when it changes, once; a home page is not read out", async (t) => {
+  await t.test('status change is announced once', async (t) => {
     const page = await open(t, '/tx/0x12', row('pending'));
     const heard = page.locator('main > [role="status"]');
     assert.equal(await heard.textContent(), '');

@@ -8,7 +8,7 @@ import { until } from '../../../testnet/e2e/lib/until.js';
 import { fill, fillIds } from '../lib/chain.js';
 import { Explorer, areSound, areWhole, canBeWalked, close, isSound, rows } from '../lib/explorer.js';
 
-test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
+test('explorer of a live network', { timeout: 900_000 }, async (t) => {
   const { network, step } = await story(t, { validators: 4, explorer: true });
   const [node] = network.nodes;
   const chain = await fill(network);
@@ -18,7 +18,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
   const ordering = async () => (await fetch(`${network.explorer}/api/v1/dag`)).json();
   let leader;
 
-  await step('it catches up with the node', async () => {
+  await step('catches up with the node', async () => {
     await until('the newest transaction to have a page', async () => {
       const page = await fetch(`${network.explorer}/tx/${hash}`);
       return page.ok && (await page.text()).includes('is-certified');
@@ -58,9 +58,9 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     '/api',
   ];
 
-  await step('every page is sound: at a desk, on a phone, in the dark', () => areSound(explorer, paths));
+  await step('pages pass on desktop, on a phone and in the dark theme', () => areSound(explorer, paths));
 
-  await step('by the keyboard one comes through every kind of page, and sees where one is', async () => {
+  await step('pages are usable with the keyboard', async () => {
     for (const path of ['/', '/dag', `/block/${receipt.blockNumber}`, `/tx/${chain.moved.hash}`, `/address/${chain.token}/write`, `/token/${chain.token}/days`]) {
       const page = await explorer.visit(path, { colorScheme: 'dark' });
       await canBeWalked(page);
@@ -68,27 +68,27 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     }
   });
 
-  await step('every page is whole without a script', () => areWhole(explorer, paths));
+  await step('pages work without JavaScript', () => areWhole(explorer, paths));
 
-  await step('a block tells who led it, whose batch carried what, and who signed', async () => {
+  await step('block shows leader, batches and signers', async () => {
     const page = await explorer.visit(`/block/${chain.moved.receipt.blockNumber}`);
     const text = await page.locator('main').innerText();
-    for (const words of ['Leader', 'Proposed by', 'Signed by', 'certified']) assert.ok(text.includes(words), `${words} in ${text}`);
+    for (const words of ['Leader', 'Proposed by', 'Signers', 'certified']) assert.ok(text.includes(words), `${words} in ${text}`);
     assert.match(text, /validator [0-3]/);
     await close(page);
   });
 
-  await step('a block tells how it was run: lanes, runs, and a picture of both', async () => {
+  await step('block shows its execution', async () => {
     const path = `/block/${chain.moved.receipt.blockNumber}`;
     await until('the explorer to know how the block was run', async () =>
-      (await (await fetch(`${network.explorer}${path}`)).text()).includes('had something to do'));
+      (await (await fetch(`${network.explorer}${path}`)).text()).includes('Speculative results used'));
     const page = await explorer.visit(path);
-    assert.match(await page.getByRole('img', { name: /in 1 lane;/ }).getAttribute('aria-label'), /^1 transaction in 1 lane; 0 ran again/);
-    assert.match(await page.locator('main').innerText(), /1 of \d+ had something to do/);
+    assert.match(await page.getByRole('img', { name: /in 1 lane;/ }).getAttribute('aria-label'), /^1 transaction in 1 lane; 0 executed again/);
+    assert.match(await page.locator('main').innerText(), /1 of \d+ used/);
     await close(page);
   });
 
-  await step('a transaction is told in words: its call, its logs, what moved', async () => {
+  await step('transaction shows decoded call, logs and transfers', async () => {
     const page = await explorer.visit(`/tx/${chain.moved.hash}`);
     const text = await page.locator('main').innerText();
     for (const words of ['transfer(address,uint256)', 'Transfer(address,address,uint256)', chain.friend.address, 'GLD', 'succeeded']) {
@@ -97,7 +97,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('a transaction tells of its way, and of the calls it made', async () => {
+  await step('transaction shows timeline and calls', async () => {
     const page = await explorer.visit(`/tx/${chain.moved.hash}`);
     const way = await page.locator('ol.timeline').innerText();
     for (const word of ['ordered', 'certified']) assert.ok(way.includes(word), `${word} in ${way}`);
@@ -105,14 +105,14 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('what a transaction changed is told, down to the slots of the token', async () => {
+  await step('transaction shows state changes', async () => {
     const page = await explorer.visit(`/tx/${chain.moved.hash}?changes`);
     const text = await page.locator('#changes').innerText();
     for (const words of ['Balance', 'Nonce', 'Slot 0x']) assert.ok(text.includes(words), `${words} in ${text}`);
     await close(page);
   });
 
-  await step('with a script there is comfort: colours, units, times, equal values, copies, a key for the search', async () => {
+  await step('script adds theme, units, times, highlights, copies and search key', async () => {
     const page = await explorer.visit(`/tx/${chain.moved.hash}`);
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
@@ -137,7 +137,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('how far validators are from each other is told for every node', async () => {
+  await step('latency matrix covers every node', async () => {
     const measured = () => fetch(`${network.explorer}/api/v1/peers`).then((answer) => answer.json());
     await until('every node to have measured its links', async () =>
       (await measured()).nodes.every(({ peers }) => peers.length === 3 && peers.every(({ roundTripUs }) => roundTripUs !== null)));
@@ -149,14 +149,14 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('one that failed says why', async () => {
+  await step('failed transaction shows the reason', async () => {
     const page = await explorer.visit(`/tx/${hash}`);
     const text = await page.locator('main').innerText();
     assert.ok(text.includes('reverted') && text.includes('ERC20InsufficientBalance'), text);
     await close(page);
   });
 
-  await step('the home page follows the chain by itself', async () => {
+  await step('home page updates live', async () => {
     const page = await explorer.visit('/');
     await until('the page to listen', () => page.listens);
     const sent = await node.wallet(chain.owner).sendTransaction({ to: chain.friend.address, value: 7n });
@@ -168,7 +168,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('tokens with ids tell which id is whose', async () => {
+  await step('tokens with IDs list their holders', async () => {
     const { cards, given, items, shared } = await fillIds(network);
     await until('the explorer to have read them', async () => (await fetch(`${network.explorer}/api/v1/transactions/${shared.transactionHash}`)).ok);
     const [owner, friend] = [chain.owner.address, chain.friend.address];
@@ -182,21 +182,21 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     };
     const card = await list(`/token/${cards}`);
     assert.ok(card.text.includes('ERC-721') && card.text.includes('Cards'), card.text);
-    const { Transaction, From, To, Id } = card.rows[0];
-    assert.deepEqual([card.rows.length, Transaction, From, To, Id], [3, given.transactionHash, owner, friend, '#0']);
-    const ids = [{ Id: '#1', Holder: owner, Amount: '1' }, { Id: '#0', Holder: friend, Amount: '1' }];
+    const { Transaction, From, To, 'Token ID': id } = card.rows[0];
+    assert.deepEqual([card.rows.length, Transaction, From, To, id], [3, given.transactionHash, owner, friend, '#0']);
+    const ids = [{ 'Token ID': '#1', Holder: owner, Amount: '1' }, { 'Token ID': '#0', Holder: friend, Amount: '1' }];
     assert.deepEqual((await list(`/token/${cards}/ids`)).rows, ids);
     assert.match((await list(`/token/${items}`)).text, /ERC-1155/);
     assert.deepEqual((await list(`/token/${items}/ids`)).rows, [
-      { Id: '#8', Holder: owner, Amount: '80' }, { Id: '#7', Holder: owner, Amount: '40' }, { Id: '#7', Holder: friend, Amount: '30' },
+      { 'Token ID': '#8', Holder: owner, Amount: '80' }, { 'Token ID': '#7', Holder: owner, Amount: '40' }, { 'Token ID': '#7', Holder: friend, Amount: '30' },
     ]);
     assert.deepEqual((await list(`/token/${items}/holders?id=7`)).rows, [{ Holder: owner, Amount: '40' }, { Holder: friend, Amount: '30' }]);
-    const held = (await list(`/address/${friend}/tokens`)).rows.map(({ Standard, Id, Amount }) => [Standard, Id, Amount].join(' '));
+    const held = (await list(`/address/${friend}/tokens`)).rows.map((row) => [row.Standard, row['Token ID'], row.Amount].join(' '));
     for (const row of ['ERC-721 #0 1', 'ERC-1155 #7 30']) assert.ok(held.includes(row), `${row} in ${held.join('; ')}`);
     await areWhole(explorer, [`/token/${cards}/ids`, `/token/${items}/holders?id=7`]);
   });
 
-  await step('a transaction that waits is pending, and its page tells by itself that another one took its place', async () => {
+  await step('pending transaction becomes replaced', async () => {
     const { address } = chain.stranger;
     const send = async (fields) => node.wallet(chain.stranger).sendTransaction({ to: chain.friend.address, value: 1n, gas: 21_000n, ...fields });
     const nonce = await node.client.getTransactionCount({ address });
@@ -216,7 +216,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('search goes to what was meant, and lists what may be', async () => {
+  await step('search redirects to exact hits and lists others', async () => {
     const page = await explorer.visit('/');
     const search = async (text) => {
       await page.goto('/');
@@ -235,7 +235,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('a contract is read without a wallet and without a script', async () => {
+  await step('contract can be read without JavaScript', async () => {
     const page = await explorer.visit(`/address/${chain.token}/read`, { script: false });
     const balance = page.locator('article.function').filter({ has: page.locator('h3', { hasText: 'balanceOf' }) });
     await balance.locator('input[name="a0"]').fill(chain.friend.address);
@@ -245,7 +245,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('a contract is written to with a wallet, and the page follows the transaction', async () => {
+  await step('wallet sends a call and the page follows it', async () => {
     const wallet = injected(node.wallet(chain.owner), network.chain.id);
     const page = await explorer.visit(`/address/${chain.token}/write`, { wallet });
     const transfer = page.locator('article.function').filter({ has: page.locator('h3 code', { hasText: /^transfer$/ }) });
@@ -260,7 +260,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('a wallet that is elsewhere is shown the chain, and what it or the chain would refuse is said before anything is sent', async () => {
+  await step('wallet on another chain is switched and reverts are announced', async () => {
     const wallet = injected(node.wallet(chain.stranger), network.chain.id, { at: 1n, refuses: true });
     const page = await explorer.visit(`/address/${chain.token}/write`, { wallet });
     const transfer = page.locator('article.function').filter({ has: page.locator('h3 code', { hasText: /^transfer$/ }) });
@@ -268,7 +268,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await transfer.locator('input[name="a0"]').fill(chain.friend.address);
     await transfer.locator('input[name="a1"]').fill('1');
     await transfer.getByRole('button').click();
-    await answer('You declined it in the wallet');
+    await answer('Request rejected in the wallet');
     const [{ chainId, rpcUrls, blockExplorerUrls }] = wallet.told;
     assert.deepEqual([BigInt(chainId), blockExplorerUrls], [BigInt(network.chain.id), [new URL(network.explorer).origin]]);
     assert.ok(network.nodes.some(({ rpc }) => new URL(rpc).href === new URL(rpcUrls[0]).href), rpcUrls[0]);
@@ -286,7 +286,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('an account is had as a file for spreadsheets', async () => {
+  await step('account history downloads as CSV', async () => {
     const page = await explorer.visit(`/address/${chain.friend.address}/transfers`);
     const [download] = await Promise.all([page.waitForEvent('download', { timeout: 30_000 }), page.getByRole('link', { name: 'CSV' }).click()]);
     assert.equal(download.suggestedFilename(), `transfers-${chain.friend.address}.csv`);
@@ -297,7 +297,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('the ordering grows by itself', async () => {
+  await step('DAG updates live', async () => {
     const page = await explorer.visit('/dag');
     const newest = () => page.locator('main').innerText();
     const before = await newest();
@@ -307,7 +307,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('the ordering goes back: by a key, by the slider, and by a number without a script', async () => {
+  await step('DAG moves back by key, slider and number', async () => {
     await until('more rounds than a picture has', async () => {
       const { oldestRound, newestRound } = await ordering();
       if (newestRound - oldestRound > 30) return true;
@@ -335,13 +335,13 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(plain);
   });
 
-  await step('what is not there is said, with what to try', async () => {
+  await step('missing items have an error page', async () => {
     for (const [path, status, words] of [
-      ['/block/999999999', 404, 'There is no block 999999999'],
-      [`/tx/0x${'ab'.repeat(32)}`, 404, 'There is no transaction'],
-      ['/tx/0xnonsense', 400, 'named by its hash'],
-      ['/address/0x12', 400, 'An address is 0x and 40 digits'],
-      ['/nowhere', 404, 'There is no page at /nowhere'],
+      ['/block/999999999', 404, 'Block 999999999 not found'],
+      [`/tx/0x${'ab'.repeat(32)}`, 404, 'not found: neither in the indexed blocks'],
+      ['/tx/0xnonsense', 400, 'Invalid transaction hash'],
+      ['/address/0x12', 400, 'Invalid address'],
+      ['/nowhere', 404, 'Page not found: /nowhere'],
     ]) {
       const answer = await fetch(network.explorer + path);
       assert.equal(answer.status, status, path);
@@ -354,7 +354,7 @@ test('the explorer of a live network', { timeout: 900_000 }, async (t) => {
     await close(page);
   });
 
-  await step('nothing of anybody else is loaded, and nobody else may frame it', async () => {
+  await step('content security policy forbids foreign content', async () => {
     const answer = await fetch(network.explorer);
     const policy = answer.headers.get('content-security-policy');
     assert.match(policy, /default-src 'none'/);

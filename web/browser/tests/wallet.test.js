@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { Stage } from '../lib/stage.js';
 
-const words = readFileSync(new URL('../../src/words/wallet.rs', import.meta.url), 'utf8');
-const WORDS = { reverted: 'reverted', ...Object.fromEntries([...words.matchAll(/^ {4}\("(\w+)", "(.*)"\),$/gm)].map(([, name, text]) => [name, text])) };
+const source = readFileSync(new URL('../../src/pages/account/texts/wallet.rs', import.meta.url), 'utf8');
+const TEXTS = { reverted: 'reverted', ...Object.fromEntries([...source.matchAll(/\(\s*"(\w+)",\s*"(.*)",?\s*\),/g)].map(([, name, text]) => [name, text])) };
 
 const ACCOUNT = `0x${'11'.repeat(20)}`;
 const HASH = `0x${'ab'.repeat(32)}`;
@@ -16,7 +16,7 @@ const RPC = 'http://127.0.0.1:8545';
 
 const quoted = (text) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
 const body = (rpc) => `
-  <section id="wallet" data-chain-id="7" data-currency="CRN" data-name="Corniche" ${rpc ? `data-rpc="${rpc}"` : ''} data-words="${quoted(JSON.stringify(WORDS))}">
+  <section id="wallet" data-chain-id="7" data-currency="CRN" data-name="Corniche" ${rpc ? `data-rpc="${rpc}"` : ''} data-texts="${quoted(JSON.stringify(TEXTS))}">
     <p id="wallet-says" role="status"></p><button id="connect" hidden>Connect</button>
   </section>
   <form action="/address/0x12/write" data-function="f"><div class="field"><input id="f-0" name="a0" value="5"></div><button>Send</button>
@@ -48,7 +48,7 @@ function putWallet({ account, chain, ...given }) {
   };
 }
 
-test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
+test('wallet calls', { timeout: 120_000 }, async (t) => {
   const stage = await Stage.open(t);
   const call = { to: `0x${'12'.repeat(20)}`, data: '0x1234', value: '0x0', warning: null };
 
@@ -74,7 +74,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   };
 
-  await t.test('a call is sent as the account it was tried out as, on the chain of the page', async (t) => {
+  await t.test('call is sent from the simulated account on the page\'s chain', async (t) => {
     const page = await open(t);
     await page.press();
     const { to, data, value } = call;
@@ -85,15 +85,15 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
-  await t.test('what the wallet or its owner refuses is said in words', async (t) => {
+  await t.test('rejections have messages', async (t) => {
     const nested = { code: -32603, message: 'Internal error', data: { originalError: { code: 4001 } } };
     for (const [refuses, text] of [
-      [{ eth_requestAccounts: { code: 4001, message: 'User rejected the request.' } }, WORDS.declined],
-      [{ eth_sendTransaction: { code: 4001, message: 'User rejected the request.' } }, WORDS.declined],
-      [{ eth_sendTransaction: nested }, WORDS.declined],
-      [{ eth_requestAccounts: { code: -32002, message: 'already pending' } }, WORDS.busy],
-      [{ eth_sendTransaction: { code: -32000, message: '<b>insufficient funds</b>' } }, WORDS.refused.replace('{}', '<b>insufficient funds</b>')],
-      [{ eth_sendTransaction: { code: -32000, message: 'A'.repeat(5_000) } }, WORDS.refused.replace('{}', 'A'.repeat(300))],
+      [{ eth_requestAccounts: { code: 4001, message: 'User rejected the request.' } }, TEXTS.declined],
+      [{ eth_sendTransaction: { code: 4001, message: 'User rejected the request.' } }, TEXTS.declined],
+      [{ eth_sendTransaction: nested }, TEXTS.declined],
+      [{ eth_requestAccounts: { code: -32002, message: 'already pending' } }, TEXTS.busy],
+      [{ eth_sendTransaction: { code: -32000, message: '<b>insufficient funds</b>' } }, TEXTS.refused.replace('{}', '<b>insufficient funds</b>')],
+      [{ eth_sendTransaction: { code: -32000, message: 'A'.repeat(5_000) } }, TEXTS.refused.replace('{}', 'A'.repeat(300))],
     ]) {
       const page = await open(t, { refuses });
       await page.press();
@@ -106,11 +106,11 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
     const page = await open(t, { connects: [] });
     await page.press();
-    await nothingSent(page, WORDS.noAccount);
+    await nothingSent(page, TEXTS.noAccount);
   });
 
-  await t.test('connecting says why it did not come to it', async (t) => {
-    for (const [error, text] of [[{ code: 4001, message: 'no' }, WORDS.declined], [{ code: 4100, message: 'locked' }, WORDS.unconnected.replace('{}', 'locked')]]) {
+  await t.test('failed connection has a message', async (t) => {
+    for (const [error, text] of [[{ code: 4001, message: 'no' }, TEXTS.declined], [{ code: 4100, message: 'locked' }, TEXTS.unconnected.replace('{}', 'locked')]]) {
       const page = await open(t, { refuses: { eth_requestAccounts: error } });
       await page.locator('#connect').click();
       await page.pass(0);
@@ -119,19 +119,19 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('a wallet on another chain changes it, or nothing is sent', async (t) => {
+  await t.test('wallet switches the chain or nothing is sent', async (t) => {
     const page = await open(t, { chain: '0x1', knows: true });
     await page.press();
     assert.equal((await page.wallet('eth_sendTransaction')).length, 1);
     for (const error of [{ code: 4001, message: 'no' }, { code: 4200, message: 'unsupported' }]) {
       const stays = await open(t, { chain: '0x1', refuses: { wallet_switchEthereumChain: error } });
       await stays.press();
-      await nothingSent(stays, WORDS.wrongChain.replace('{}', '7'));
+      await nothingSent(stays, TEXTS.wrongChain.replace('{}', '7'));
       assert.deepEqual(await stays.wallet('wallet_addEthereumChain'), []);
     }
   });
 
-  await t.test('a wallet that does not know the chain is told of it, whether it goes there by itself or not', async (t) => {
+  await t.test('unknown chain is added to the wallet', async (t) => {
     for (const wallet of [{ goes: true }, {}, { unknown: { code: -32603, message: '', data: { originalError: { code: 4902 } } } }]) {
       const page = await open(t, { chain: '0x1', ...wallet });
       await page.press();
@@ -143,33 +143,33 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('of a node that is not on the reader’s own machine no wallet is told', async (t) => {
+  await t.test('remote node URL is not shared', async (t) => {
     const elsewhere = 'http://explorer.test/address/0x12/write';
     for (const where of [{ rpc: null }, { url: elsewhere }, { url: elsewhere, rpc: null }]) {
       const page = await open(t, { chain: '0x1' }, where);
       await page.press();
-      await nothingSent(page, WORDS.noChain.replace('{}', '7'));
+      await nothingSent(page, TEXTS.noChain.replace('{}', '7'));
       assert.deepEqual(await page.wallet('wallet_addEthereumChain'), []);
     }
   });
 
-  await t.test('a call that would be undone is sent only by whoever was warned of just that', async (t) => {
+  await t.test('reverting call requires confirmation', async (t) => {
     const page = await open(t);
     await page.answers(200, JSON.stringify({ ...call, warning: 'ERC20InsufficientBalance(<b>)' }));
     await page.press();
-    await nothingSent(page, WORDS.undone.replace('{}', 'ERC20InsufficientBalance(<b>)'));
-    assert.equal(await page.locator('form button').innerText(), WORDS.anyway);
+    await nothingSent(page, TEXTS.undone.replace('{}', 'ERC20InsufficientBalance(<b>)'));
+    assert.equal(await page.locator('form button').innerText(), TEXTS.anyway);
     await page.locator('input').fill('6');
     assert.equal(await page.says(), '');
     assert.equal(await page.locator('form button').innerText(), 'Send');
     await page.press();
-    await nothingSent(page, WORDS.undone.replace('{}', 'ERC20InsufficientBalance(<b>)'));
+    await nothingSent(page, TEXTS.undone.replace('{}', 'ERC20InsufficientBalance(<b>)'));
     await page.press();
     assert.equal((await page.wallet('eth_sendTransaction')).length, 1);
   });
 
-  await t.test('an explorer that does not answer, or not with a call, is said', async (t) => {
-    for (const [status, text] of [[0, WORDS.unreachable], [429, WORDS.answered.replace('{}', '429')]]) {
+  await t.test('explorer errors have messages', async (t) => {
+    for (const [status, text] of [[0, TEXTS.unreachable], [429, TEXTS.answered.replace('{}', '429')]]) {
       const page = await open(t);
       await page.answers(status, '<p>');
       await page.press();
@@ -177,14 +177,14 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('what is wrong with a field is said at it, once', async (t) => {
+  await t.test('field error is shown once at its field', async (t) => {
     const page = await open(t);
-    await page.answers(422, JSON.stringify({ field: 'a0', problem: 'this is no uint256' }));
+    await page.answers(422, JSON.stringify({ field: 'a0', problem: 'invalid uint256' }));
     for (let count = 0; count < 2; count += 1) {
       await page.press();
       const input = page.locator('input');
       const { id, name } = await input.evaluate((field) => ({ id: field.getAttribute('aria-describedby'), name: document.activeElement.id }));
-      assert.deepEqual([await page.locator(`#${id}`).innerText(), name, await page.locator('.wrong').count()], ['this is no uint256', 'f-0', 1]);
+      assert.deepEqual([await page.locator(`#${id}`).innerText(), name, await page.locator('.wrong').count()], ['invalid uint256', 'f-0', 1]);
     }
     await page.answers(200, JSON.stringify(call));
     await page.press();
@@ -192,7 +192,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.deepEqual(page.problems, []);
   });
 
-  await t.test('a transaction that stands for good is not asked for again', async (t) => {
+  await t.test('final transaction is not polled', async (t) => {
     for (const [told, text] of [
       [{ status: 'certified', succeeded: true }, 'certified'],
       [{ status: 'certified', succeeded: false }, 'certified, reverted'],
@@ -213,19 +213,19 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('one that never arrives is asked for more and more slowly, and for five minutes', async (t) => {
+  await t.test('pending transaction is polled for five minutes', async (t) => {
     const page = await open(t);
     await page.press();
     await page.stands({ status: 'pending' });
     await page.pass(3_600_000);
-    assert.ok((await page.says()).endsWith(WORDS.later), await page.says());
+    assert.ok((await page.says()).endsWith(TEXTS.later), await page.says());
     const times = (await page.asked()).map(([at]) => at);
     assert.ok(times.length < 80 && times.at(-1) <= 300_000, `${times.length} times until ${times.at(-1)}`);
     assert.ok(times.at(-1) - times.at(-2) === 5_000);
   });
 
-  await t.test('one of which nobody knows, and an explorer that is gone, are told from each other', async (t) => {
-    for (const [answer, text] of [[[200, '{"status":"unknown"}'], WORDS.unheard], [[0], WORDS.quiet], [[500], WORDS.quiet], [[-1], WORDS.quiet]]) {
+  await t.test('unknown transaction and offline explorer have different messages', async (t) => {
+    for (const [answer, text] of [[[200, '{"status":"unknown"}'], TEXTS.unheard], [[0], TEXTS.quiet], [[500], TEXTS.quiet], [[-1], TEXTS.quiet]]) {
       const page = await open(t);
       await page.press();
       await page.answers(...answer);
@@ -235,7 +235,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     }
   });
 
-  await t.test('nothing is asked while nobody looks, and it goes on where it was', async (t) => {
+  await t.test('hidden page pauses polling', async (t) => {
     const page = await open(t);
     await page.press();
     await page.stands({ status: 'pending' });
@@ -250,7 +250,7 @@ test('calls that are carried to a wallet', { timeout: 120_000 }, async (t) => {
     assert.match(await page.says(), / certified$/);
   });
 
-  await t.test('what was sent before from the same form is no longer followed', async (t) => {
+  await t.test('new call ends polling of the previous one', async (t) => {
     const page = await open(t);
     await page.press();
     await page.answers(200, JSON.stringify({ ...call, status: 'pending' }));

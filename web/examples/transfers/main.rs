@@ -25,7 +25,7 @@ mod traffic;
 use besides::Besides;
 use corniche_web::{
     database::Database,
-    indexer::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP, contracts::Code, digest::digest, tokens::Name, write},
+    indexer::{BLOCKS_IN_GROUP, TRANSACTIONS_IN_GROUP, contracts::Code, digest::digest, tokens::TokenMetadata, write},
 };
 use std::{
     path::PathBuf,
@@ -101,13 +101,13 @@ async fn write_all(database: &Database, mut traffic: Traffic, name: &str) -> Tra
         }
         let began = Instant::now();
         let digests: Vec<_> = group.iter().map(|block| digest(block, None).expect("a digest")).collect();
-        let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
-        let token = |at: usize| Name { name: format!("Token {at}"), symbol: format!("TKN{at}"), decimals: 18 };
-        let asked = write::Asked {
+        let unknown = write::missing_metadata(&mut connection, &digests).await.expect("what is unknown");
+        let token = |at: usize| TokenMetadata { name: format!("Token {at}"), symbol: format!("TKN{at}"), decimals: 18 };
+        let metadata = write::FetchedMetadata {
             tokens: unknown.tokens.into_iter().enumerate().map(|(at, address)| (address, token(at))).collect(),
             contracts: unknown.contracts.into_iter().map(|address| (address, code.clone())).collect(),
         };
-        write::write(&mut connection, digests, &asked).await.expect("written");
+        write::write(&mut connection, digests, &metadata).await.expect("written");
         besides::write(&mut connection, told).await;
         busy += began.elapsed();
         step += began.elapsed();

@@ -9,14 +9,14 @@ use alloy_primitives::{Address, B256};
 use corniche_api::{Validator, Validators};
 use corniche_web::{
     api::{ENDPOINTS, etherscan::ACTIONS},
+    app_state::AppState,
     database::{Database, Place},
-    limits::{Limits, Rate},
+    indexer_status::IndexerStatus,
+    limits::{Rate, RateLimiter},
     live::Live,
-    mesh::Mesh,
     node::Node,
+    peer_graph::PeerGraph,
     server,
-    site::Site,
-    state::Standing,
 };
 use std::{net::SocketAddr, sync::Arc, time::Duration, time::Instant};
 use tokio::{
@@ -176,21 +176,21 @@ pub async fn measure(database: Database, traffic: &Traffic, name: &str) -> bool 
     nothing_is_forgotten();
     let rate = Rate { burst: 1e15, per_second: 1e15 };
     let (uploads, _) = corniche_web::indexer::uploads::channel();
-    let site = Site {
+    let app = AppState {
         database,
         // No node, because only the explorer is measured.
         node: Node::new("http://127.0.0.1:9"),
-        mesh: Mesh::new(["http://127.0.0.1:9"]),
-        standing: Arc::new(Standing::new("CRN".into())),
+        peer_graph: PeerGraph::new(["http://127.0.0.1:9"]),
+        indexer_status: Arc::new(IndexerStatus::new("CRN".into())),
         live: Live::default(),
-        limits: Limits::new(rate),
+        limits: RateLimiter::new(rate),
         uploads,
     };
-    site.standing.introduced(1, B256::ZERO, false, committee());
-    site.standing.indexed(traffic.blocks, 0);
+    app.indexer_status.set_chain(1, B256::ZERO, false, committee());
+    app.indexer_status.set_indexed(traffic.blocks, 0);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(site)), Vec::new()));
+    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(app)), Vec::new()));
     let mut random = Random(7);
     let mut below = true;
     for page in PAGES {

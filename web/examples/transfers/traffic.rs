@@ -6,7 +6,7 @@ use super::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_web::{
-    indexer::events::{Moved, Standard},
+    indexer::events::{Standard, TokenEvent},
     node::{Receipt, Transaction, WholeBlock},
 };
 
@@ -126,7 +126,7 @@ impl Traffic {
         let mint = self.random.percent(33);
         let amount = U256::from(1 + self.random.below(1_000_000));
         let from_side = if mint { Address::ZERO } else { from };
-        let moved = Moved::Transfer { token, standard: Standard::Erc20, from: from_side, to, id: None, amount };
+        let moved = TokenEvent::Transfer { token, standard: Standard::Erc20, from: from_side, to, id: None, amount };
         let call = Call { logs: vec![blocks::log(&[moved])], ..call(TRANSFER, from, token, to, amount) };
         transaction(self.transfer(at), Call { nonce: at, ..call })
     }
@@ -135,7 +135,7 @@ impl Traffic {
         // Few accounts are approved spenders.
         let spender = Self::zipf(&mut self.random, 100);
         let ((owner, token), spender, amount) = (self.anyone(), self.account(spender), U256::MAX);
-        let moved = Moved::Approval { token, owner, spender, id: None, amount };
+        let moved = TokenEvent::Approval { token, owner, spender, id: None, amount };
         let call = Call { logs: vec![blocks::log(&[moved])], ..call(APPROVE, owner, token, spender, amount) };
         transaction(hash(&[self.seed, 6, block, at]), call)
     }

@@ -1,21 +1,21 @@
 //! Blocks, their ordering and their certificates.
 
 use super::{
-    ask::{Ask, Listing},
-    form::{Amount, Checked, object},
     problem::Problem,
+    request::{ApiRequest, Listing},
+    schema::{Amount, ChecksumAddress, object},
 };
 use crate::{
+    app_state::AppState,
     database::{DatabaseError, Read, int, sql},
     indexer::{certificates, dag::leader_of, executions},
-    site::Site,
-    words::status,
+    texts::status,
 };
 use alloy_primitives::{B256, Bytes};
 use corniche_types::SignerBitmap;
 use sqlx::any::AnyRow;
 
-/// Most batches and skipped transactions in the response for one block.
+/// Maximum number of batches and skipped transactions in the response for one block.
 const FIRST: i64 = 500;
 
 object! {
@@ -37,7 +37,7 @@ object! {
         /// Validator that led the commit, by position in the committee; null for the genesis block.
         leader: Option<u64> = 2,
         /// Fee address of the leader.
-        fee_address: Checked,
+        fee_address: ChecksumAddress,
         /// Number of executed transactions.
         transactions: u64 = 120,
         /// Number of transactions that were ordered but not executed.
@@ -152,44 +152,44 @@ object! {
 }
 
 /// `/api/v1/blocks`
-pub async fn list(ask: Ask) -> Result<Listing<Block>, Problem> {
-    let (below, limit) = (ask.number(i64::MAX)?, ask.limit()?);
+pub async fn list(request: ApiRequest) -> Result<Listing<Block>, Problem> {
+    let (below, limit) = (request.number(i64::MAX)?, request.limit()?);
     let text = "SELECT * FROM blocks WHERE number < $1 ORDER BY number DESC LIMIT $2";
-    let rows = sql(text).bind(below).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
-    let certified = ask.site.certified();
+    let rows = sql(text).bind(below).bind(limit + 1).fetch_all(request.app.database.readers()).await?;
+    let certified = request.app.certified();
     Listing::of(rows, limit, "number", |row| Block::of(row, certified))
 }
 
 /// Finds the block of the request by number or hash.
-pub async fn find(ask: &Ask) -> Result<AnyRow, Problem> {
-    let block = ask.path("block").trim();
-    let readers = ask.site.database.readers();
+pub async fn find(request: &ApiRequest) -> Result<AnyRow, Problem> {
+    let block = request.path("block").trim();
+    let readers = request.app.database.readers();
     let row = match (block.parse::<u64>(), block.parse::<B256>()) {
         (Ok(number), _) => sql("SELECT * FROM blocks WHERE number = $1").bind(int(number)).fetch_optional(readers).await?,
         (_, Ok(hash)) => sql("SELECT * FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?,
-        _ => return Err(Problem::bad("block: a number, or a hash of 0x and 64 digits")),
+        _ => return Err(Problem::bad("block: expected a number, or a hash of 0x and 64 hexadecimal digits")),
     };
-    let indexed = ask.site.now().indexed.map_or(0, |(number, _)| number);
-    row.ok_or_else(|| Problem::missing(format!("no block {block:.80} here; the newest is {indexed}")))
+    let indexed = request.app.status().indexed.map_or(0, |(number, _)| number);
+    row.ok_or_else(|| Problem::missing(format!("no block {block:.80}; the newest indexed block is {indexed}")))
 }
 
 /// `/api/v1/blocks/{block}`
-pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
-    let row = find(&ask).await?;
+pub async fn show(request: ApiRequest) -> Result<BlockInFull, Problem> {
+    let row = find(&request).await?;
     let number = row.number("number")?;
-    let readers = ask.site.database.readers();
+    let readers = request.app.database.readers();
     let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT $2";
     let batches = sql(text).bind(int(number)).bind(FIRST).fetch_all(readers).await?;
     let text = "SELECT position, hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT $2";
     let skipped = sql(text).bind(int(number)).bind(FIRST).fetch_all(readers).await?;
     let (first_commit, last_commit) = (row.maybe_number("first_commit")?, row.maybe_number("last_commit")?);
-    let certificate = covering(&ask.site, number).await?;
+    let certificate = covering(&request.app, number).await?;
     Ok(BlockInFull {
         block: Block::of(&row, certificate.as_ref().map(|certificate| certificate.block))?,
         first_commit,
         last_commit,
-        first_round: led_in(&ask.site, first_commit).await?,
-        last_round: led_in(&ask.site, last_commit).await?,
+        first_round: round_of_commit(&request.app, first_commit).await?,
+        last_round: round_of_commit(&request.app, last_commit).await?,
         batches: batches.iter().map(Batch::of).collect::<Result<_, _>>()?,
         skipped: skipped.iter().map(Skipped::of).collect::<Result<_, _>>()?,
         execution: executions::of_block(readers, number).await?.map(Execution::of),
@@ -198,29 +198,29 @@ pub async fn show(ask: Ask) -> Result<BlockInFull, Problem> {
 }
 
 /// Returns the round whose leader made a commit.
-async fn led_in(site: &Site, commit: Option<u64>) -> Result<Option<u64>, Problem> {
+async fn round_of_commit(app: &AppState, commit: Option<u64>) -> Result<Option<u64>, Problem> {
     let Some(commit) = commit else { return Ok(None) };
-    Ok(leader_of(site.database.readers(), commit).await?.map(|leader| leader.round))
+    Ok(leader_of(app.database.readers(), commit).await?.map(|leader| leader.round))
 }
 
 /// `/api/v1/certificates`
-pub async fn certificates(ask: Ask) -> Result<Listing<Certificate>, Problem> {
-    let (below, limit) = (ask.number(i64::MAX)?, ask.limit()?);
+pub async fn certificates(request: ApiRequest) -> Result<Listing<Certificate>, Problem> {
+    let (below, limit) = (request.number(i64::MAX)?, request.limit()?);
     let text = "SELECT * FROM certificates WHERE height < $1 ORDER BY height DESC LIMIT $2";
-    let rows = sql(text).bind(below).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
-    Listing::of(rows, limit, "height", |row| Certificate::of(&ask.site, row))
+    let rows = sql(text).bind(below).bind(limit + 1).fetch_all(request.app.database.readers()).await?;
+    Listing::of(rows, limit, "height", |row| Certificate::of(&request.app, row))
 }
 
 /// `/api/v1/certificates/{block}`
-pub async fn certificate(ask: Ask) -> Result<Certificate, Problem> {
-    let number = find(&ask).await?.number("number")?;
-    let certificate = covering(&ask.site, number).await?;
+pub async fn certificate(request: ApiRequest) -> Result<Certificate, Problem> {
+    let number = find(&request).await?.number("number")?;
+    let certificate = covering(&request.app, number).await?;
     certificate.ok_or_else(|| Problem::missing(format!("block {number} is not certified yet")))
 }
 
-async fn covering(site: &Site, block: u64) -> Result<Option<Certificate>, Problem> {
-    let row = certificates::covering(site.database.readers(), block).await?;
-    Ok(row.map(|row| Certificate::of(site, &row)).transpose()?)
+async fn covering(app: &AppState, block: u64) -> Result<Option<Certificate>, Problem> {
+    let row = certificates::covering(app.database.readers(), block).await?;
+    Ok(row.map(|row| Certificate::of(app, &row)).transpose()?)
 }
 
 impl Block {
@@ -235,7 +235,7 @@ impl Block {
             status: status::of_block(number, certified).to_owned(),
             certified_ms: row.maybe_number("certified_ms")?,
             leader: row.maybe_number("leader")?,
-            fee_address: Checked(row.address("fee_address")?),
+            fee_address: ChecksumAddress(row.address("fee_address")?),
             transactions: row.number("transactions")?,
             skipped: row.number("skipped")?,
             gas_used: row.number("gas_used")?,
@@ -264,23 +264,23 @@ impl Skipped {
 }
 
 impl Execution {
-    fn of(told: corniche_api::Execution) -> Self {
+    fn of(execution: corniche_api::Execution) -> Self {
         Self {
-            threads: told.threads,
-            runs: told.runs,
-            runs_again: told.runs_again,
-            waits: told.waits,
-            adopted: told.adopted,
-            duration_us: told.duration_us,
-            lane_of: told.lane_of,
-            runs_of: told.runs_of,
+            threads: execution.threads,
+            runs: execution.runs,
+            runs_again: execution.runs_again,
+            waits: execution.waits,
+            adopted: execution.adopted,
+            duration_us: execution.duration_us,
+            lane_of: execution.lane_of,
+            runs_of: execution.runs_of,
         }
     }
 }
 
 impl Certificate {
-    fn of(site: &Site, row: &AnyRow) -> Result<Self, DatabaseError> {
-        let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
+    fn of(app: &AppState, row: &AnyRow) -> Result<Self, DatabaseError> {
+        let committee = app.status().committee.map_or(0, |committee| committee.validators.len());
         let signers = SignerBitmap(row.bytes("signers")?.into()).signers(committee).unwrap_or_default();
         Ok(Self {
             block: row.number("height")?,

@@ -1,15 +1,14 @@
 //! The chain as a whole: progress, validators and statistics for each day; and search.
 
 use super::{
-    ask::{Ask, Listing},
-    form::{Checked, object},
     problem::Problem,
+    request::{ApiRequest, Listing},
+    schema::{ChecksumAddress, object},
 };
 use crate::{
     database::{DatabaseError, Read, sql},
-    format,
-    pages::{days, validators::records},
-    search,
+    format, search,
+    views::validators::records,
 };
 use alloy_primitives::{B256, Bytes};
 use sqlx::any::AnyRow;
@@ -64,7 +63,7 @@ object! {
         /// Position in the committee.
         index: u64 = 2,
         /// Recipient of its fees.
-        fee_address: Checked,
+        fee_address: ChecksumAddress,
         /// ed25519 public key; signs the engine's messages.
         consensus_key: B256,
         /// BLS12-381 public key; signs headers.
@@ -114,7 +113,7 @@ object! {
         /// Hits, best first within each kind.
         hits: Vec<Hit>,
         /// Descriptions of all attempted searches.
-        tried: Vec<String> = ["a token whose name or symbol begins with “gold”"],
+        tried: Vec<String> = ["a token with a name or symbol that starts with “gold”"],
     }
 }
 
@@ -135,8 +134,8 @@ object! {
 }
 
 /// `/api/v1/status`
-pub async fn status(ask: Ask) -> Result<Status, Problem> {
-    let now = ask.site.now();
+pub async fn status(request: ApiRequest) -> Result<Status, Problem> {
+    let now = request.app.status();
     Ok(Status {
         chain_id: now.chain_id,
         genesis: now.genesis,
@@ -148,15 +147,15 @@ pub async fn status(ask: Ask) -> Result<Status, Problem> {
         indexed: now.indexed.map(|(number, _)| number),
         indexed_ms: now.indexed.map(|(_, time_ms)| time_ms),
         traced: now.traced,
-        waits: now.waits.is_some(),
+        waits: now.last_error.is_some(),
         halted: now.halt.map(|halt| halt.to_string()),
     })
 }
 
 /// `/api/v1/search`
-pub async fn search(ask: Ask) -> Result<Found, Problem> {
-    let question = ask.query("q").ok_or_else(|| Problem::bad("q: what to look for"))?;
-    let found = search::find(&ask.site, question).await?;
+pub async fn search(request: ApiRequest) -> Result<Found, Problem> {
+    let question = request.query("q").ok_or_else(|| Problem::bad("q: expected a search text"))?;
+    let found = search::find(&request.app, question).await?;
     let hit = |hit: search::Hit| Hit {
         kind: hit.kind.word().to_owned(),
         id: hit.id,
@@ -168,16 +167,16 @@ pub async fn search(ask: Ask) -> Result<Found, Problem> {
 }
 
 /// `/api/v1/validators`
-pub async fn validators(ask: Ask) -> Result<Committee, Problem> {
-    let committee = ask.site.now().committee;
-    let committee = committee.ok_or_else(|| Problem::missing("the node has not said yet who its validators are"))?;
-    let records = records(&ask.site.database, days::today(&ask.site)).await?;
+pub async fn validators(request: ApiRequest) -> Result<Committee, Problem> {
+    let committee = request.app.status().committee;
+    let committee = committee.ok_or_else(|| Problem::missing("validators unknown: the node has not responded yet"))?;
+    let records = records(&request.app.database, request.app.today()).await?;
     let validator = |validator: corniche_api::Validator| {
         let record = records.get(&validator.index).copied().unwrap_or_default();
         let [_, _, (signed, missed)] = record.signatures;
         Validator {
             index: validator.index,
-            fee_address: Checked(validator.fee_address),
+            fee_address: ChecksumAddress(validator.fee_address),
             consensus_key: validator.consensus_key,
             bls_key: validator.bls_key,
             network_key: validator.network_key,
@@ -194,10 +193,10 @@ pub async fn validators(ask: Ask) -> Result<Committee, Problem> {
 }
 
 /// `/api/v1/statistics/days`
-pub async fn days(ask: Ask) -> Result<Listing<Day>, Problem> {
-    let (below, limit) = (ask.number(i64::MAX)?, ask.limit()?);
+pub async fn days(request: ApiRequest) -> Result<Listing<Day>, Problem> {
+    let (below, limit) = (request.number(i64::MAX)?, request.limit()?);
     let text = "SELECT * FROM days WHERE day < $1 ORDER BY day DESC LIMIT $2";
-    let rows = sql(text).bind(below).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
+    let rows = sql(text).bind(below).bind(limit + 1).fetch_all(request.app.database.readers()).await?;
     Listing::of(rows, limit, "day", Day::of)
 }
 

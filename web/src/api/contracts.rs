@@ -2,9 +2,9 @@
 
 use super::{
     accounts::keyed,
-    ask::{Ask, Listing},
-    form::{Checked, Json, object},
     problem::Problem,
+    request::{ApiRequest, Listing},
+    schema::{ChecksumAddress, Json, object},
 };
 use crate::database::{DatabaseError, Place, Read, sql};
 use alloy_primitives::B256;
@@ -14,9 +14,9 @@ object! {
     /// A contract.
     Contract {
         /// Address of the contract.
-        address: Checked,
+        address: ChecksumAddress,
         /// Creator; null for genesis contracts.
-        creator: Option<Checked>,
+        creator: Option<ChecksumAddress>,
         /// Block of its creation.
         block: Option<u64>,
         /// keccak-256 of its code, as deployed.
@@ -43,21 +43,21 @@ object! {
 }
 
 /// `/api/v1/contracts`
-pub async fn list(ask: Ask) -> Result<Listing<Contract>, Problem> {
-    let (after, limit) = (ask.cursor(&[20])?.unwrap_or_default(), ask.limit()?);
+pub async fn list(request: ApiRequest) -> Result<Listing<Contract>, Problem> {
+    let (after, limit) = (request.cursor(&[20])?.unwrap_or_default(), request.limit()?);
     let text = "SELECT address, creator, transaction_place, code_hash, code_bytes, abi_source FROM contracts WHERE address > $1 \
                 ORDER BY address LIMIT $2";
-    let rows = sql(text).bind(after).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
+    let rows = sql(text).bind(after).bind(limit + 1).fetch_all(request.app.database.readers()).await?;
     keyed(rows, limit, &["address"], Contract::of)
 }
 
 /// `/api/v1/contracts/{address}`
-pub async fn show(ask: Ask) -> Result<ContractInFull, Problem> {
-    let address = ask.address()?;
+pub async fn show(request: ApiRequest) -> Result<ContractInFull, Problem> {
+    let address = request.address()?;
     let text = "SELECT c.address, c.creator, c.transaction_place, c.code_hash, c.code_bytes, c.abi_source, c.abi, c.facts, t.hash FROM \
                 contracts c LEFT JOIN transactions t ON t.place = c.transaction_place WHERE c.address = $1";
-    let row = sql(text).bind(address.to_vec()).fetch_optional(ask.site.database.readers()).await?;
-    let row = row.ok_or_else(|| Problem::missing(format!("no contract {address} in the blocks that are here")))?;
+    let row = sql(text).bind(address.to_vec()).fetch_optional(request.app.database.readers()).await?;
+    let row = row.ok_or_else(|| Problem::missing(format!("no contract {address} in the indexed blocks")))?;
     let json = |text: String| serde_json::from_str(&text).ok().map(Json);
     Ok(ContractInFull {
         contract: Contract::of(&row)?,
@@ -70,8 +70,8 @@ pub async fn show(ask: Ask) -> Result<ContractInFull, Problem> {
 impl Contract {
     fn of(row: &AnyRow) -> Result<Self, DatabaseError> {
         Ok(Self {
-            address: Checked(row.address("address")?),
-            creator: row.maybe_address("creator")?.map(Checked),
+            address: ChecksumAddress(row.address("address")?),
+            creator: row.maybe_address("creator")?.map(ChecksumAddress),
             block: row.maybe_int("transaction_place")?.map(|place| Place(place).block()),
             code_hash: row.hash("code_hash")?,
             code_bytes: row.number("code_bytes")?,

@@ -6,10 +6,10 @@
 
 use super::{
     accounts::{part_rows, roles, transfer_rows},
-    ask::{Ask, at},
     effects::Transfer,
-    form::Checked,
     problem::Problem,
+    request::{ApiRequest, at},
+    schema::ChecksumAddress,
     transactions::{Transaction, of_rows},
 };
 use crate::{
@@ -24,8 +24,8 @@ use axum::{
 };
 use futures::{StreamExt, future::BoxFuture, stream};
 
-/// Most rows of a file, and rows of a chunk.
-pub const MOST_ROWS: u64 = 50_000;
+/// Maximum number of rows of a file, and rows of a chunk.
+pub const MAX_ROWS: u64 = 50_000;
 const PIECE: i64 = 500;
 
 /// Columns of a file of transactions.
@@ -69,24 +69,24 @@ pub const TRANSFERS: &[&str] = &[
 type Piece = Result<(Vec<Vec<String>>, Option<Place>), Problem>;
 
 /// Reads at most this many rows below a place.
-type Reader = fn(&Ask, Place, i64) -> BoxFuture<'_, Piece>;
+type Reader = fn(&ApiRequest, Place, i64) -> BoxFuture<'_, Piece>;
 
 /// `/api/v1/accounts/{address}/transactions.csv`
-pub async fn transactions(ask: Ask) -> Result<Response, Problem> {
-    file(ask, "transactions", TRANSACTIONS, |ask, below, limit| Box::pin(transaction_rows(ask, below, limit)))
+pub async fn transactions(request: ApiRequest) -> Result<Response, Problem> {
+    file(request, "transactions", TRANSACTIONS, |request, below, limit| Box::pin(transaction_rows(request, below, limit)))
 }
 
 /// `/api/v1/accounts/{address}/transfers.csv`
-pub async fn transfers(ask: Ask) -> Result<Response, Problem> {
-    file(ask, "transfers", TRANSFERS, |ask, below, limit| Box::pin(moved_rows(ask, below, limit)))
+pub async fn transfers(request: ApiRequest) -> Result<Response, Problem> {
+    file(request, "transfers", TRANSFERS, |request, below, limit| Box::pin(moved_rows(request, below, limit)))
 }
 
-async fn transaction_rows(ask: &Ask, below: Place, limit: i64) -> Piece {
-    let rows = part_rows(ask, below, limit).await?;
+async fn transaction_rows(request: &ApiRequest, below: Place, limit: i64) -> Piece {
+    let rows = part_rows(request, below, limit).await?;
     let last = rows.last().map(|row| row.place("place")).transpose()?;
-    let transactions = of_rows(&ask.site, &rows).await?;
+    let transactions = of_rows(&request.app, &rows).await?;
     let line = |(row, transaction): (&sqlx::any::AnyRow, Transaction)| {
-        let address = |address: Option<Checked>| address.map(|address| address.0.to_string()).unwrap_or_default();
+        let address = |address: Option<ChecksumAddress>| address.map(|address| address.0.to_string()).unwrap_or_default();
         Ok(vec![
             format::iso(transaction.time_ms),
             transaction.block.to_string(),
@@ -109,9 +109,9 @@ async fn transaction_rows(ask: &Ask, below: Place, limit: i64) -> Piece {
     Ok((rows.iter().zip(transactions).map(line).collect::<Result<_, Problem>>()?, last))
 }
 
-async fn moved_rows(ask: &Ask, below: Place, limit: i64) -> Piece {
-    let address = ask.address()?;
-    let rows = transfer_rows(ask, below, limit).await?;
+async fn moved_rows(request: &ApiRequest, below: Place, limit: i64) -> Piece {
+    let address = request.address()?;
+    let rows = transfer_rows(request, below, limit).await?;
     let last = rows.last().map(|row| row.place("place")).transpose()?;
     let line = |row: &sqlx::any::AnyRow| {
         let transfer = Transfer::of(row)?;
@@ -146,17 +146,17 @@ fn plain(amount: U256, decimals: u64) -> String {
 
 /// State of a download.
 struct Progress {
-    ask: Ask,
+    request: ApiRequest,
     below: Place,
     sent: u64,
     read: Reader,
 }
 
-fn file(ask: Ask, name: &str, columns: &[&str], read: Reader) -> Result<Response, Problem> {
-    let (address, below) = (ask.address()?, ask.below()?);
+fn file(request: ApiRequest, name: &str, columns: &[&str], read: Reader) -> Result<Response, Problem> {
+    let (address, below) = (request.address()?, request.below()?);
     let disposition = format!("attachment; filename=\"{name}-{address}.csv\"");
     let head = line(columns.iter().copied());
-    let progress = Progress { ask, below, sent: 0, read };
+    let progress = Progress { request, below, sent: 0, read };
     let pieces = stream::unfold(Some(progress), |progress| async move {
         let (piece, progress) = piece(progress?).await;
         Some((piece, progress))
@@ -172,9 +172,9 @@ fn file(ask: Ask, name: &str, columns: &[&str], read: Reader) -> Result<Response
 
 /// Reads the next chunk. An error aborts the response, so that the client does not take it for complete.
 async fn piece(mut progress: Progress) -> (Result<Bytes, std::io::Error>, Option<Progress>) {
-    let left = MOST_ROWS - progress.sent;
+    let left = MAX_ROWS - progress.sent;
     let wanted = PIECE.min(left as i64);
-    let rows = match (progress.read)(&progress.ask, progress.below, wanted).await {
+    let rows = match (progress.read)(&progress.request, progress.below, wanted).await {
         Ok(rows) => rows,
         Err(problem) => return (Err(std::io::Error::other(problem.message)), None),
     };
@@ -183,13 +183,13 @@ async fn piece(mut progress: Progress) -> (Result<Bytes, std::io::Error>, Option
     let mut text: String = rows.iter().map(|row| line(row.iter().map(String::as_str))).collect();
     let Some(last) = last.filter(|_| rows.len() as i64 == wanted) else { return (Ok(text.into()), None) };
     progress.below = last;
-    if progress.sent < MOST_ROWS {
+    if progress.sent < MAX_ROWS {
         return (Ok(text.into()), Some(progress));
     }
     // One further row shows that the file is truncated.
-    match (progress.read)(&progress.ask, last, 1).await {
+    match (progress.read)(&progress.request, last, 1).await {
         Ok((more, _)) if !more.is_empty() => {
-            let notice = format!("cut after {MOST_ROWS} rows: ask for the next ones with cursor={}", at(last.0));
+            let notice = format!("truncated after {MAX_ROWS} rows: request the next rows with cursor={}", at(last.0));
             text += &line([notice.as_str()].into_iter());
             (Ok(text.into()), None)
         }
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formulas_are_defused_and_marks_are_doubled() {
+    fn csv_cells_are_escaped() {
         for (text, expected) in [
             ("Gold", "Gold"),
             ("", ""),

@@ -1,13 +1,13 @@
 //! The consensus DAG as the node reports it.
 
 use super::{
-    ask::Ask,
-    form::{Form, Shown, object},
     problem::Problem,
+    request::ApiRequest,
+    schema::{HasSchema, Schema, object},
 };
 use crate::{
     indexer::dag::Round,
-    pages::dag::{MOST_ROUNDS, Window},
+    views::rounds::{MAX_ROUNDS, Window},
 };
 use corniche_api::DagVertex;
 use serde::Serialize;
@@ -38,39 +38,39 @@ object! {
 pub struct DagRound {
     round: u64,
     #[serde(flatten)]
-    told: Round,
+    content: Round,
 }
 
-impl Shown for DagRound {
-    fn form() -> Form {
-        Form::Plain { kind: "JSON", example: json!({"round": 4_101, "slots": [], "vertices": []}) }
+impl HasSchema for DagRound {
+    fn schema() -> Schema {
+        Schema::Plain { kind: "JSON", example: json!({"round": 4_101, "slots": [], "vertices": []}) }
     }
 }
 
 /// Documented in the schema of the node's RPC.
-impl Shown for DagVertex {
-    fn form() -> Form {
-        Form::Plain { kind: "JSON", example: json!({}) }
+impl HasSchema for DagVertex {
+    fn schema() -> Schema {
+        Schema::Plain { kind: "JSON", example: json!({}) }
     }
 }
 
 /// `/api/v1/dag`
-pub async fn show(ask: Ask) -> Result<Dag, Problem> {
-    let (from, to) = (ask.whole("from")?, ask.whole("to")?);
+pub async fn show(request: ApiRequest) -> Result<Dag, Problem> {
+    let (from, to) = (request.whole("from")?, request.whole("to")?);
     if let (Some(from), Some(to)) = (from, to)
-        && (from > to || to - from >= MOST_ROUNDS)
+        && (from > to || to - from >= MAX_ROUNDS)
     {
-        return Err(Problem::bad(format!("from, to: the first and the last of at most {MOST_ROUNDS} rounds")));
+        return Err(Problem::bad(format!("from, to: expected the first and the last of at most {MAX_ROUNDS} rounds")));
     }
-    let window = Window::range(&ask.site, from, to).await?;
-    let window = window.ok_or_else(|| Problem::missing("no round is known here yet"))?;
+    let window = Window::range(&request.app, from, to).await?;
+    let window = window.ok_or_else(|| Problem::missing("no rounds are known yet"))?;
     Ok(Dag {
         engine: window.engine,
         from_round: window.first,
         to_round: window.last,
         oldest_round: window.oldest,
         newest_round: window.newest,
-        rounds: window.rounds.into_iter().map(|(round, told)| DagRound { round, told }).collect(),
+        rounds: window.rounds.into_iter().map(|(round, content)| DagRound { round, content }).collect(),
         cars: window.cars,
     })
 }

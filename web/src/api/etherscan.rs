@@ -10,9 +10,8 @@ mod history;
 
 use super::problem::Problem;
 use crate::{
+    app_state::AppState,
     database::{Read, int, sql},
-    pages,
-    site::Site,
 };
 use alloy_primitives::{Address, B256};
 use axum::{
@@ -39,7 +38,7 @@ pub struct Action {
     pub takes: &'static [&'static str],
     /// Description of the response.
     pub about: &'static str,
-    call: fn(Arc<Site>, Parameters) -> BoxFuture<'static, Answer>,
+    call: fn(Arc<AppState>, Parameters) -> BoxFuture<'static, Answer>,
 }
 
 macro_rules! action {
@@ -49,7 +48,7 @@ macro_rules! action {
             name: $name,
             takes: &[$($takes),*],
             about: $about,
-            call: |site, parameters| Box::pin(async move { $function(&site, &parameters).await }),
+            call: |app, parameters| Box::pin(async move { $function(&app, &parameters).await }),
         }
     };
 }
@@ -83,7 +82,7 @@ pub static ACTIONS: &[Action] = &[
         "txlistinternal",
         ["address", "txhash"],
         history::calls,
-        "Inner calls of an account or of a transaction that can transfer value (CALL, CREATE, CREATE2). gas and input are not stored: they \
+        "Internal transactions of an account or of a transaction: inner calls that can transfer value (CALL, CREATE, CREATE2). gas and input are not stored: they \
          are 0 and empty."
     ),
     action!(
@@ -158,27 +157,27 @@ pub struct Envelope {
 
 /// Reason why a request failed.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum EtherscanError {
     /// Error message, in Etherscan's wording if it has one.
-    No(String),
+    Rejected(String),
     /// The list is empty.
     Empty,
     /// Internal error.
-    Broken(Problem),
+    Internal(Problem),
 }
 
 /// Result of an action.
-pub type Answer = Result<Value, Refusal>;
+pub type Answer = Result<Value, EtherscanError>;
 
-impl<T: Into<Problem>> From<T> for Refusal {
+impl<T: Into<Problem>> From<T> for EtherscanError {
     fn from(error: T) -> Self {
-        Self::Broken(error.into())
+        Self::Internal(error.into())
     }
 }
 
-impl Refusal {
-    fn no(text: impl Into<String>) -> Self {
-        Self::No(text.into())
+impl EtherscanError {
+    fn rejected(text: impl Into<String>) -> Self {
+        Self::Rejected(text.into())
     }
 }
 
@@ -195,28 +194,28 @@ impl Parameters {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    fn address(&self, name: &str) -> Result<Address, Refusal> {
-        self.maybe_address(name)?.ok_or_else(|| Refusal::no("Error! Invalid address format"))
+    fn address(&self, name: &str) -> Result<Address, EtherscanError> {
+        self.maybe_address(name)?.ok_or_else(|| EtherscanError::rejected("Error! Invalid address format"))
     }
 
-    fn maybe_address(&self, name: &str) -> Result<Option<Address>, Refusal> {
-        let read = |text: &str| text.parse().map_err(|_| Refusal::no("Error! Invalid address format"));
+    fn maybe_address(&self, name: &str) -> Result<Option<Address>, EtherscanError> {
+        let read = |text: &str| text.parse().map_err(|_| EtherscanError::rejected("Error! Invalid address format"));
         self.get(name).map(read).transpose()
     }
 
-    fn hash(&self, name: &str) -> Result<B256, Refusal> {
+    fn hash(&self, name: &str) -> Result<B256, EtherscanError> {
         let hash = self.get(name).and_then(|text| text.parse().ok());
-        hash.ok_or_else(|| Refusal::no("Error! Invalid transaction hash"))
+        hash.ok_or_else(|| EtherscanError::rejected("Error! Invalid transaction hash"))
     }
 
-    fn number(&self, name: &str, otherwise: u64) -> Result<u64, Refusal> {
-        let read = |text: &str| text.parse().map_err(|_| Refusal::no(format!("Error! {name} is no number")));
+    fn number(&self, name: &str, otherwise: u64) -> Result<u64, EtherscanError> {
+        let read = |text: &str| text.parse().map_err(|_| EtherscanError::rejected(format!("Error! {name}: expected a number")));
         self.get(name).map_or(Ok(otherwise), read)
     }
 }
 
 /// Returns `true` for an API request, `false` for a reader of the documentation page.
-pub fn is_question(request: &Request) -> bool {
+pub fn is_api_request(request: &Request) -> bool {
     let accepts = |kind| accepts(request.headers(), kind);
     request.uri().path() == crate::links::API
         && (request.uri().query().is_some_and(names_something)
@@ -233,41 +232,38 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
 }
 
 /// Names and values as received.
-type Pairs = Vec<(String, String)>;
+pub type Pairs = Vec<(String, String)>;
 
-/// `GET /api`: a response of the API, or the documentation page.
-pub async fn get(State(site): State<Arc<Site>>, query: Result<Query<Pairs>, QueryRejection>, request: Request) -> Response {
-    if !is_question(&request) {
-        return pages::api::page(&site).into_response();
-    }
+/// `GET /api` with parameters.
+pub async fn get(app: Arc<AppState>, query: Result<Query<Pairs>, QueryRejection>) -> Response {
     match query {
-        Ok(Query(query)) => answer(site, Parameters::new(query)).await,
-        Err(rejection) => envelope(Err(Refusal::No(rejection.body_text()))),
+        Ok(Query(query)) => answer(app, Parameters::new(query)).await,
+        Err(rejection) => envelope(Err(EtherscanError::Rejected(rejection.body_text()))),
     }
 }
 
 /// `POST /api`: tools send long parameters in a form.
 pub async fn post(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     query: Result<Query<Pairs>, QueryRejection>,
     form: Result<Form<Pairs>, FormRejection>,
 ) -> Response {
     match (query, form) {
-        (Ok(Query(query)), Ok(Form(form))) => answer(site, Parameters::new(query.into_iter().chain(form))).await,
-        (Err(rejection), _) => envelope(Err(Refusal::No(rejection.body_text()))),
-        (_, Err(rejection)) => envelope(Err(Refusal::No(rejection.body_text()))),
+        (Ok(Query(query)), Ok(Form(form))) => answer(app, Parameters::new(query.into_iter().chain(form))).await,
+        (Err(rejection), _) => envelope(Err(EtherscanError::Rejected(rejection.body_text()))),
+        (_, Err(rejection)) => envelope(Err(EtherscanError::Rejected(rejection.body_text()))),
     }
 }
 
-async fn answer(site: Arc<Site>, parameters: Parameters) -> Response {
+async fn answer(app: Arc<AppState>, parameters: Parameters) -> Response {
     let (module, name) = (parameters.get("module").unwrap_or_default(), parameters.get("action").unwrap_or_default());
     let action = ACTIONS.iter().find(|action| action.module == module && action.name == name);
     let answer = match action {
-        Some(action) => (action.call)(site, parameters).await,
+        Some(action) => (action.call)(app, parameters).await,
         None if ACTIONS.iter().any(|action| action.module == module) => {
-            Err(Refusal::no("Error! Missing Or invalid Action name"))
+            Err(EtherscanError::rejected("Error! Missing Or invalid Action name"))
         }
-        None => Err(Refusal::no("Error! Missing Or invalid Module name")),
+        None => Err(EtherscanError::rejected("Error! Missing Or invalid Module name")),
     };
     envelope(answer)
 }
@@ -275,45 +271,45 @@ async fn answer(site: Arc<Site>, parameters: Parameters) -> Response {
 fn envelope(answer: Answer) -> Response {
     let envelope = match answer {
         Ok(result) => Envelope { status: "1", message: "OK", result },
-        Err(Refusal::Empty) => Envelope { status: "0", message: "No transactions found", result: json!([]) },
-        Err(Refusal::No(text)) => Envelope { status: "0", message: "NOTOK", result: json!(text) },
-        Err(Refusal::Broken(problem)) => Envelope { status: "0", message: "NOTOK", result: json!(problem.message) },
+        Err(EtherscanError::Empty) => Envelope { status: "0", message: "No transactions found", result: json!([]) },
+        Err(EtherscanError::Rejected(text)) => Envelope { status: "0", message: "NOTOK", result: json!(text) },
+        Err(EtherscanError::Internal(problem)) => Envelope { status: "0", message: "NOTOK", result: json!(problem.message) },
     };
     Json(envelope).into_response()
 }
 
 /// Response to a client above the rate limit. Tools recognize this message and retry later.
 pub fn busy() -> Response {
-    (StatusCode::TOO_MANY_REQUESTS, envelope(Err(Refusal::no("Max rate limit reached")))).into_response()
+    (StatusCode::TOO_MANY_REQUESTS, envelope(Err(EtherscanError::rejected("Max rate limit reached")))).into_response()
 }
 
 /// Returns a list, or Etherscan's error for an empty one.
 fn list(items: Vec<Value>) -> Answer {
-    if items.is_empty() { Err(Refusal::Empty) } else { Ok(Value::Array(items)) }
+    if items.is_empty() { Err(EtherscanError::Empty) } else { Ok(Value::Array(items)) }
 }
 
-async fn succeeded(site: &Site, hash: B256) -> Result<Option<bool>, Refusal> {
+async fn succeeded(app: &AppState, hash: B256) -> Result<Option<bool>, EtherscanError> {
     let row = sql("SELECT succeeded FROM transactions WHERE hash = $1").bind(hash.to_vec());
-    let row = row.fetch_optional(site.database.readers()).await?;
+    let row = row.fetch_optional(app.database.readers()).await?;
     Ok(row.map(|row| row.int("succeeded")).transpose()?.map(|succeeded| succeeded == 1))
 }
 
-async fn receipt_status(site: &Site, parameters: &Parameters) -> Answer {
-    let succeeded = succeeded(site, parameters.hash("txhash")?).await?;
+async fn receipt_status(app: &AppState, parameters: &Parameters) -> Answer {
+    let succeeded = succeeded(app, parameters.hash("txhash")?).await?;
     Ok(json!({"status": succeeded.map_or("", |succeeded| if succeeded { "1" } else { "0" })}))
 }
 
-async fn status(site: &Site, parameters: &Parameters) -> Answer {
-    match succeeded(site, parameters.hash("txhash")?).await? {
+async fn status(app: &AppState, parameters: &Parameters) -> Answer {
+    match succeeded(app, parameters.hash("txhash")?).await? {
         Some(true) => Ok(json!({"isError": "0", "errDescription": ""})),
         Some(false) => Ok(json!({"isError": "1", "errDescription": "execution reverted"})),
-        None => Err(Refusal::no("Error! The transaction is in no block that is here")),
+        None => Err(EtherscanError::rejected("Error! The transaction is not in an indexed block")),
     }
 }
 
-async fn block_by_time(site: &Site, parameters: &Parameters) -> Answer {
+async fn block_by_time(app: &AppState, parameters: &Parameters) -> Answer {
     if parameters.get("timestamp").is_none() {
-        return Err(Refusal::no("Error! timestamp is missing"));
+        return Err(EtherscanError::rejected("Error! timestamp is missing"));
     }
     let seconds = parameters.number("timestamp", 0)?;
     let (text, ms) = match parameters.get("closest").unwrap_or("before") {
@@ -326,17 +322,18 @@ async fn block_by_time(site: &Site, parameters: &Parameters) -> Answer {
             let text = "SELECT number FROM blocks WHERE time_ms >= $1 ORDER BY time_ms, number LIMIT 1";
             (text, seconds.saturating_mul(1_000))
         }
-        _ => return Err(Refusal::no("Error! closest is before or after")),
+        _ => return Err(EtherscanError::rejected("Error! closest: expected before or after")),
     };
-    let row = sql(text).bind(int(ms)).fetch_optional(site.database.readers()).await?;
-    let row = row.ok_or_else(|| Refusal::no("Error! No closest block found"))?;
+    let row = sql(text).bind(int(ms)).fetch_optional(app.database.readers()).await?;
+    let row = row.ok_or_else(|| EtherscanError::rejected("Error! No closest block found"))?;
     Ok(json!(row.number("number")?.to_string()))
 }
 
-async fn supply(site: &Site, parameters: &Parameters) -> Answer {
+async fn supply(app: &AppState, parameters: &Parameters) -> Answer {
     let token = parameters.address("contractaddress")?;
     let row = sql("SELECT supply FROM tokens WHERE address = $1").bind(token.to_vec());
-    let row = row.fetch_optional(site.database.readers()).await?;
-    let row = row.ok_or_else(|| Refusal::no("Error! No token at this address: no event of it moved any"))?;
+    let row = row.fetch_optional(app.database.readers()).await?;
+    let row = row
+        .ok_or_else(|| EtherscanError::rejected("Error! No token at this address: no transfer event in the indexed blocks"))?;
     Ok(json!(row.amount("supply")?.to_string()))
 }

@@ -1,7 +1,7 @@
 //! Errors of the API.
 
-use super::form::object;
-use crate::{database::DatabaseError, node::NodeError, pages::Failure};
+use super::schema::object;
+use crate::{database::DatabaseError, node::NodeError, views::Failure};
 use axum::{
     Json,
     http::StatusCode,
@@ -16,7 +16,7 @@ object! {
         /// respond).
         code: String = "bad_request",
         /// Error message for people.
-        message: String = "address: an address is 0x and 40 digits",
+        message: String = "address: expected 0x and 40 hexadecimal digits",
     }
 }
 
@@ -49,8 +49,8 @@ impl Problem {
 
     /// Internal error. The details are only logged.
     pub fn broken(error: impl std::fmt::Display) -> Self {
-        tracing::error!(%error, "a question of the API failed");
-        Self::new("broken", "the explorer could not answer; its log says why")
+        tracing::error!(%error, "an API request failed");
+        Self::new("broken", "internal error; see the log of the explorer")
     }
 }
 

@@ -3,10 +3,10 @@
 use super::{
     ENDPOINTS, Endpoint,
     etherscan::ACTIONS,
-    form::{Form, Object},
     problem::Problem,
+    schema::{Object, Schema},
 };
-use crate::{api::form::Shown, words::api as words};
+use crate::{api::schema::HasSchema, api::texts};
 use std::{collections::BTreeSet, fmt::Write};
 
 const HEAD: &str = "\
@@ -16,52 +16,52 @@ const HEAD: &str = "\
 
 /// Returns every object of the API once, in order of first use.
 pub fn objects() -> Vec<Object> {
-    let forms = ENDPOINTS.iter().map(|endpoint| (endpoint.form)()).chain([Problem::form()]);
+    let schemas = ENDPOINTS.iter().map(|endpoint| (endpoint.schema)()).chain([Problem::schema()]);
     let mut known = BTreeSet::new();
-    let objects: Vec<Object> = forms.flat_map(|form| form.objects().into_iter().cloned().collect::<Vec<_>>()).collect();
+    let objects: Vec<Object> = schemas.flat_map(|schema| schema.objects().into_iter().cloned().collect::<Vec<_>>()).collect();
     objects.into_iter().filter(|object| known.insert(object.name)).collect()
 }
 
 /// Returns an example response as formatted JSON; `None` for files.
 pub fn example(endpoint: &Endpoint) -> Option<String> {
-    let form = (endpoint.form)();
-    (!matches!(form, Form::Lines(_))).then(|| serde_json::to_string_pretty(&form.example()).unwrap_or_default())
+    let schema = (endpoint.schema)();
+    (!matches!(schema, Schema::Lines(_))).then(|| serde_json::to_string_pretty(&schema.example()).unwrap_or_default())
 }
 
 /// Returns the whole page.
 pub fn markdown() -> String {
     let mut page = HEAD.to_owned();
-    for paragraph in words::INTRODUCTION {
+    for paragraph in texts::INTRODUCTION {
         page += &format!("\n{paragraph}\n");
     }
-    page += &format!("\n## {}\n", words::ENDPOINTS);
+    page += &format!("\n## {}\n", texts::ENDPOINTS);
     for endpoint in ENDPOINTS {
         describe(&mut page, endpoint);
     }
-    page += &format!("\n## {}\n\n{}\n", words::FILES, words::FILES_NOTE);
-    page += &format!("\n## {}\n", words::OBJECTS);
+    page += &format!("\n## {}\n\n{}\n", texts::FILES, texts::FILES_NOTE);
+    page += &format!("\n## {}\n", texts::OBJECTS);
     for object in objects() {
         let _ = write!(
             page,
             "\n### {}\n\n{}\n\n| {} | {} | {} |\n|---|---|---|\n",
             object.name,
             object.about,
-            words::FIELD,
-            words::HOLDS,
-            words::MEANING
+            texts::FIELD,
+            texts::HOLDS,
+            texts::MEANING
         );
         for field in &object.fields {
-            let _ = writeln!(page, "| `{}` | {} | {} |", field.name, field.form.kind(), field.meaning);
+            let _ = writeln!(page, "| `{}` | {} | {} |", field.name, field.schema.kind(), field.meaning);
         }
     }
     let _ = write!(
         page,
         "\n## {}\n\n{}\n\n| {} | {} | {} |\n|---|---|---|\n",
-        words::ETHERSCAN,
-        words::ETHERSCAN_NOTE,
-        words::ACTION,
-        words::TAKES,
-        words::ANSWER
+        texts::ETHERSCAN,
+        texts::ETHERSCAN_NOTE,
+        texts::ACTION,
+        texts::TAKES,
+        texts::ANSWER
     );
     for action in ACTIONS {
         let _ = writeln!(page, "| `{}` `{}` | {} | {} |", action.module, action.name, code(action.takes), action.about);
@@ -70,18 +70,18 @@ pub fn markdown() -> String {
 }
 
 fn describe(page: &mut String, endpoint: &Endpoint) {
-    let form = (endpoint.form)();
+    let schema = (endpoint.schema)();
     let _ = write!(page, "\n### `{}`\n\n{}\n", endpoint.path, endpoint.about);
     if !endpoint.parameters.is_empty() {
-        let _ = write!(page, "\n| {} | {} |\n|---|---|\n", words::PARAMETER, words::MEANING);
+        let _ = write!(page, "\n| {} | {} |\n|---|---|\n", texts::PARAMETER, texts::MEANING);
         for parameter in endpoint.parameters {
-            let note = if parameter.required { String::new() } else { format!(" ({})", words::OPTIONAL) };
+            let note = if parameter.required { String::new() } else { format!(" ({})", texts::OPTIONAL) };
             let _ = writeln!(page, "| `{}`{note} | {} |", parameter.name, parameter.about);
         }
     }
-    match &form {
-        Form::Lines(columns) => _ = write!(page, "\n{}: {}.\n", words::COLUMNS, code(columns)),
-        form => _ = write!(page, "\n{}: {}.\n", words::ANSWER, form.kind()),
+    match &schema {
+        Schema::Lines(columns) => _ = write!(page, "\n{}: {}.\n", texts::COLUMNS, code(columns)),
+        schema => _ = write!(page, "\n{}: {}.\n", texts::ANSWER, schema.kind()),
     }
     if let Some(example) = example(endpoint) {
         let _ = write!(page, "\n```json\n{example}\n```\n");

@@ -1,24 +1,24 @@
 //! Transactions and their effects.
 
 use super::{
-    ask::{Ask, Listing, cut},
     blocks,
     effects::{Call, Decoded, Log, Transfer, calls_of, logs_of, transfers_of},
-    form::{Amount, Checked, object},
     problem::Problem,
+    request::{ApiRequest, Listing, cut},
+    schema::{Amount, ChecksumAddress, object},
 };
 use crate::{
-    abi::{self, Known},
+    abi::{self, KnownAbis},
+    app_state::AppState,
     database::{DatabaseError, Place, Read, sql},
-    pages,
-    site::Site,
-    words::{status, transaction as words},
+    texts::status,
+    views,
 };
 use alloy_primitives::{B256, Bytes, U256};
 use corniche_api::TransactionStatus;
 use sqlx::any::AnyRow;
 
-/// Most logs, transfers and calls, each, in the response for one transaction.
+/// Maximum number of logs, transfers and calls, each, in the response for one transaction.
 const FIRST: i64 = 50;
 
 object! {
@@ -37,11 +37,11 @@ object! {
         /// False if it was reverted; its fee was paid nevertheless.
         succeeded: bool,
         /// Sender.
-        from: Checked,
+        from: ChecksumAddress,
         /// Recipient; null for a contract creation.
-        to: Option<Checked>,
+        to: Option<ChecksumAddress>,
         /// Created contract; null if there is none.
-        created: Option<Checked> = null,
+        created: Option<ChecksumAddress> = null,
         /// Transaction type: 0, 1 or 2, as in Ethereum.
         kind: u64 = 2,
         /// Nonce: number of earlier transactions of the sender.
@@ -98,45 +98,45 @@ object! {
 }
 
 /// `/api/v1/transactions`
-pub async fn list(ask: Ask) -> Result<Listing<Transaction>, Problem> {
+pub async fn list(request: ApiRequest) -> Result<Listing<Transaction>, Problem> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
              WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
-    let limit = ask.limit()?;
-    let rows = sql(text).bind(ask.below()?.0).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
-    listing(&ask.site, rows, limit).await
+    let limit = request.limit()?;
+    let rows = sql(text).bind(request.below()?.0).bind(limit + 1).fetch_all(request.app.database.readers()).await?;
+    listing(&request.app, rows, limit).await
 }
 
 /// `/api/v1/blocks/{block}/transactions`
-pub async fn of_block(ask: Ask) -> Result<Listing<Transaction>, Problem> {
-    let block = blocks::find(&ask).await?.number("number")?;
+pub async fn of_block(request: ApiRequest) -> Result<Listing<Transaction>, Problem> {
+    let block = blocks::find(&request).await?.number("number")?;
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
              WHERE t.place > $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let (from, until) = (Place::first(block).0, Place::first(block + 1).0);
-    let (after, limit) = (ask.number(from - 1)?.max(from - 1), ask.limit()?);
-    let rows = sql(text).bind(after).bind(until).bind(limit + 1).fetch_all(ask.site.database.readers()).await?;
-    listing(&ask.site, rows, limit).await
+    let (after, limit) = (request.number(from - 1)?.max(from - 1), request.limit()?);
+    let rows = sql(text).bind(after).bind(until).bind(limit + 1).fetch_all(request.app.database.readers()).await?;
+    listing(&request.app, rows, limit).await
 }
 
-async fn listing(site: &Site, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listing<Transaction>, Problem> {
+async fn listing(app: &AppState, mut rows: Vec<AnyRow>, limit: i64) -> Result<Listing<Transaction>, Problem> {
     let next = cut(&mut rows, limit, "place")?;
-    Ok(Listing { items: of_rows(site, &rows).await?, next })
+    Ok(Listing { items: of_rows(app, &rows).await?, next })
 }
 
 /// Makes transactions from rows with all columns but the input.
-pub async fn of_rows(site: &Site, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
-    let known = Known::methods_of(&site.database, rows).await?;
-    let certified = site.certified();
+pub async fn of_rows(app: &AppState, rows: &[AnyRow]) -> Result<Vec<Transaction>, Problem> {
+    let known = KnownAbis::methods_of(&app.database, rows).await?;
+    let certified = app.certified();
     Ok(rows.iter().map(|row| of_row(row, &known, certified)).collect::<Result<_, _>>()?)
 }
 
-fn of_row(row: &AnyRow, known: &Known, certified: Option<u64>) -> Result<Transaction, DatabaseError> {
+fn of_row(row: &AnyRow, known: &KnownAbis, certified: Option<u64>) -> Result<Transaction, DatabaseError> {
     let (place, beginning, to) = (row.place("place")?, row.bytes("selector")?, row.maybe_address("recipient")?);
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let selector = row.selector("selector")?.filter(|_| to.is_some());
     let method = match (to, selector) {
-        (Some(_), None) if beginning.is_empty() => Some(words::TRANSFER.to_owned()),
+        (Some(_), None) if beginning.is_empty() => Some("transfer".to_owned()),
         (_, selector) => selector.and_then(|selector| known.method(selector)).map(|name| abi::text(&name)),
     };
     Ok(Transaction {
@@ -146,9 +146,9 @@ fn of_row(row: &AnyRow, known: &Known, certified: Option<u64>) -> Result<Transac
         time_ms: row.number("time_ms")?,
         status: status::of_block(place.block(), certified).to_owned(),
         succeeded: row.int("succeeded")? == 1,
-        from: Checked(row.address("sender")?),
-        to: to.map(Checked),
-        created: row.maybe_address("created")?.map(Checked),
+        from: ChecksumAddress(row.address("sender")?),
+        to: to.map(ChecksumAddress),
+        created: row.maybe_address("created")?.map(ChecksumAddress),
         kind: row.number("kind")?,
         nonce: row.number("nonce")?,
         value: Amount(row.amount("value")?),
@@ -166,22 +166,22 @@ fn of_row(row: &AnyRow, known: &Known, certified: Option<u64>) -> Result<Transac
 }
 
 /// `/api/v1/transactions/{hash}`
-pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
-    let hash = ask.hash()?;
+pub async fn show(request: ApiRequest) -> Result<TransactionInFull, Problem> {
+    let hash = request.hash()?;
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.kind, t.nonce, t.value, t.selector, t.input, t.gas_limit, \
              t.gas_used, t.gas_price, t.max_fee, t.max_tip, t.succeeded, t.author, t.logs, t.time_ms FROM transactions t \
              WHERE t.hash = $1";
-    let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(ask.site.database.readers()).await? else {
-        return not_executed(&ask.site, hash).await;
+    let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(request.app.database.readers()).await? else {
+        return not_executed(&request.app, hash).await;
     };
     let (place, input, to) = (row.place("place")?, row.bytes("input")?, row.maybe_address("recipient")?);
     let (logs, transfers, calls) = tokio::try_join!(
-        logs_of(&ask.site, place, -1, FIRST),
-        transfers_of(&ask.site, place, -1, FIRST),
-        calls_of(&ask.site, place, -1, FIRST)
+        logs_of(&request.app, place, -1, FIRST),
+        transfers_of(&request.app, place, -1, FIRST),
+        calls_of(&request.app, place, -1, FIRST)
     )?;
-    let known = Known::contracts(&ask.site.database, to).await?;
-    let transaction = of_rows(&ask.site, &[row]).await?.pop();
+    let known = KnownAbis::contracts(&request.app.database, to).await?;
+    let transaction = of_rows(&request.app, &[row]).await?.pop();
     Ok(TransactionInFull {
         hash,
         status: transaction.as_ref().map_or_else(|| status::EXECUTED.to_owned(), |transaction| transaction.status.clone()),
@@ -197,7 +197,7 @@ pub async fn show(ask: Ask) -> Result<TransactionInFull, Problem> {
 }
 
 /// Status of a transaction without execution: in the pool, dropped from it, skipped after ordering, or unknown.
-async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Problem> {
+async fn not_executed(app: &AppState, hash: B256) -> Result<TransactionInFull, Problem> {
     let bare = |status: &str, reason| TransactionInFull {
         hash,
         status: status.to_owned(),
@@ -211,7 +211,7 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
         complete: true,
     };
     // The node may be unreachable; then the response has only data from the database.
-    let answer = site.node.status(hash).await;
+    let answer = app.node.status(hash).await;
     let has_answered = answer.is_ok();
     if let Some(report) = answer.ok().flatten() {
         return Ok(match report.status {
@@ -223,8 +223,8 @@ async fn not_executed(site: &Site, hash: B256) -> Result<TransactionInFull, Prob
             TransactionStatus::Replaced { by } => bare(status::REPLACED, Some(by.to_string())),
         });
     }
-    let Some(row) = pages::transactions::skip(site, hash).await? else {
-        return Err(pages::transactions::unknown(site, hash, has_answered).into());
+    let Some(row) = views::transactions::skip(app, hash).await? else {
+        return Err(views::transactions::unknown(app, hash, has_answered).into());
     };
     Ok(bare(status::DROPPED, Some(abi::text(&row.text("reason")?))))
 }

@@ -61,7 +61,7 @@ function refreshTimes() {
 
 // ---- equal values are highlighted; values can be copied
 
-function lightUp(event) {
+function highlightEqual(event) {
   const value = event.target.closest?.('.value')?.dataset.value;
   for (const other of document.querySelectorAll('.value.same')) other.classList.remove('same');
   if (!value) return;
@@ -82,19 +82,19 @@ async function copy(event) {
 // ---- live parts: fetched again as the server draws them. At most twice a second on the home page, every two seconds on other
 // pages, and less and less often on pages for which the node replays a block
 
-const COSTS = /^\/tx\//.test(location.pathname);
+const REPLAYS_BLOCK = /^\/tx\//.test(location.pathname);
 // Frequent updates are motion, and some readers asked for less motion.
 let pause = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : location.pathname === '/' ? 500 : 2_000;
 const parts = () => [...document.querySelectorAll('[data-live]')].filter((part) => part.id);
 let fetching = false;
-let due = false;
+let pending = false;
 
 // Backoff in milliseconds for pages and for the event stream, while the server is busy or offline.
-const SOONEST = 1_000;
-const LATEST = 30_000;
-const later = (wait) => (wait ? Math.min(wait * 2, LATEST) : SOONEST);
+const MIN_BACKOFF_MS = 1_000;
+const MAX_BACKOFF_MS = 30_000;
+const nextBackoff = (ms) => (ms ? Math.min(ms * 2, MAX_BACKOFF_MS) : MIN_BACKOFF_MS);
 /** Jitter, so that not all pages reconnect at the same moment after a restart. */
-const spread = (wait) => wait * (0.5 + Math.random() / 2);
+const withJitter = (ms) => ms * (0.5 + Math.random() / 2);
 let backoff = 0;
 
 /** Ids of parts with pending updates. */
@@ -108,7 +108,7 @@ function isHeld(part) {
 }
 
 /** Updates stale parts that the reader has left. The focus changes only after the event, so this waits for a timeout. */
-function left() {
+function refreshLeftParts() {
   if (stale.size === 0) return;
   setTimeout(() => {
     if (parts().some((part) => stale.has(part.id) && !isHeld(part))) refresh();
@@ -117,26 +117,26 @@ function left() {
 
 async function refresh() {
   if (document.hidden) return;
-  if (fetching) { due = true; return; }
+  if (fetching) { pending = true; return; }
   if (parts().every(isHeld)) return;
   fetching = true;
-  const drawn = await redraw().catch(() => false);
-  backoff = drawn ? 0 : later(backoff);
-  await new Promise((resolve) => setTimeout(resolve, Math.max(pause, spread(backoff))));
-  if (COSTS) pause = Math.min(2 * pause, 60_000);
+  const isRedrawn = await redraw().catch(() => false);
+  backoff = isRedrawn ? 0 : nextBackoff(backoff);
+  await new Promise((resolve) => setTimeout(resolve, Math.max(pause, withJitter(backoff))));
+  if (REPLAYS_BLOCK) pause = Math.min(2 * pause, 60_000);
   fetching = false;
-  const again = due || !drawn;
-  due = false;
-  if (again) refresh();
+  const isDue = pending || !isRedrawn;
+  pending = false;
+  if (isDue) refresh();
 }
 
 /** Fetches the page and replaces its live parts. Returns true if the server responded. */
 async function redraw() {
-  const answer = await fetch(location.href, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(LATEST) });
+  const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(MAX_BACKOFF_MS) });
   // The page no longer exists, so its parts stop being live.
-  if (answer.status === 404) for (const part of parts()) delete part.dataset.live;
-  if (!answer.ok) return answer.status === 404;
-  const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  if (response.status === 404) for (const part of parts()) delete part.dataset.live;
+  if (!response.ok) return response.status === 404;
+  const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   for (const part of parts()) {
     const next = fresh.getElementById(part.id);
     if (next && isHeld(part)) continue;
@@ -147,30 +147,30 @@ async function redraw() {
     // A final part stops being live.
     if (!('live' in next.dataset)) delete part.dataset.live;
   }
-  dress();
+  decorate();
   return true;
 }
 
 /** Parts whose status a screen reader announces when it changes. Other parts change too often for that. */
-const TOLD = '[data-live="transaction"], [data-live="block-page"]';
-let teller = null;
+const ANNOUNCED = '[data-live="transaction"], [data-live="block-page"]';
+let announcer = null;
 
-function prepareToTell() {
-  if (!document.querySelector(TOLD)) return;
-  teller = document.createElement('p');
-  teller.className = 'hidden';
-  teller.setAttribute('role', 'status');
-  document.querySelector('main').append(teller);
+function prepareAnnouncer() {
+  if (!document.querySelector(ANNOUNCED)) return;
+  announcer = document.createElement('p');
+  announcer.className = 'hidden';
+  announcer.setAttribute('role', 'status');
+  document.querySelector('main').append(announcer);
 }
 
 function announce(part, next) {
-  if (!teller || !part.matches(TOLD)) return;
+  if (!announcer || !part.matches(ANNOUNCED)) return;
   const row = (of) => [...(of.querySelector('dl .tag')?.closest('div').children ?? [])];
   const text = (of) => row(of).map((cell) => cell.textContent).join(': ');
-  if (text(next) !== text(part)) teller.textContent = text(next);
+  if (text(next) !== text(part)) announcer.textContent = text(next);
 }
 
-function take(tick) {
+function handleTick(tick) {
   document.dispatchEvent(new CustomEvent('tick', { detail: tick }));
   if (tick.kind === 'block') {
     for (const place of document.querySelectorAll('[data-live="block"]')) place.textContent = group(String(tick.number));
@@ -184,7 +184,7 @@ function take(tick) {
 // theirs. An EventSource gives up for good when it is refused, so the reconnection is done here.
 let events = null;
 let retry = null;
-let wait = 0;
+let reconnectDelay = 0;
 
 function listen() {
   clearTimeout(retry);
@@ -192,14 +192,14 @@ function listen() {
   events = new EventSource('/live');
   events.onopen = () => {
     // Events between the error and the reconnection were missed.
-    if (wait > 0) take({ kind: 'missed' });
-    wait = 0;
+    if (reconnectDelay > 0) handleTick({ kind: 'missed' });
+    reconnectDelay = 0;
   };
-  events.onmessage = ({ data }) => take(JSON.parse(data));
+  events.onmessage = ({ data }) => handleTick(JSON.parse(data));
   events.onerror = () => {
     stopListening();
-    wait = later(wait);
-    retry = setTimeout(listen, spread(wait));
+    reconnectDelay = nextBackoff(reconnectDelay);
+    retry = setTimeout(listen, withJitter(reconnectDelay));
   };
 }
 
@@ -211,15 +211,15 @@ function stopListening() {
 
 function live() {
   if (parts().length === 0 && !document.querySelector('[data-live="block"]')) return;
-  const hide = () => { stopListening(); wait = 0; };
+  const hide = () => { stopListening(); reconnectDelay = 0; };
   const show = () => {
     if (events || document.hidden) return;
     listen();
-    take({ kind: 'missed' });
+    handleTick({ kind: 'missed' });
   };
   document.addEventListener('visibilitychange', () => { document.hidden ? hide() : show(); });
-  for (const leaving of ['focusout', 'selectionchange', 'pointerup', 'pointercancel']) document.addEventListener(leaving, left);
-  prepareToTell();
+  for (const leaving of ['focusout', 'selectionchange', 'pointerup', 'pointercancel']) document.addEventListener(leaving, refreshLeftParts);
+  prepareAnnouncer();
   // The browser may keep the page in its back/forward cache.
   window.addEventListener('pagehide', hide);
   window.addEventListener('pageshow', ({ persisted }) => { if (persisted) show(); });
@@ -227,7 +227,7 @@ function live() {
 }
 
 /** Prepares new parts of the page: copy buttons, units and times. */
-function dress() {
+function decorate() {
   for (const button of document.querySelectorAll('.copy')) button.hidden = !navigator.clipboard;
   setUnit(document.getElementById('unit')?.value ?? '18');
   refreshTimes();
@@ -241,8 +241,8 @@ document.addEventListener('DOMContentLoaded', () => {
     unit.value = store.get('unit') ?? '18';
     unit.addEventListener('change', () => { store.set('unit', unit.value); setUnit(unit.value); });
   }
-  document.addEventListener('pointerover', lightUp);
-  document.addEventListener('focusin', lightUp);
+  document.addEventListener('pointerover', highlightEqual);
+  document.addEventListener('focusin', highlightEqual);
   document.addEventListener('click', copy);
   document.addEventListener('keydown', (event) => {
     if (event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey && !/^(input|textarea|select)$/i.test(document.activeElement?.tagName ?? '')) {
@@ -251,6 +251,6 @@ document.addEventListener('DOMContentLoaded', () => {
     }
   });
   setInterval(refreshTimes, 10_000);
-  dress();
+  decorate();
   live();
 });

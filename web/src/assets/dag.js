@@ -10,54 +10,54 @@
   const slider = byId('slider');
   const number = byId('round');
   /** Texts from the page. */
-  const words = JSON.parse(dag.dataset.words ?? '{}');
-  const say = (name, value) => (words[name] ?? '').replace('{}', () => value);
+  const texts = JSON.parse(dag.dataset.texts ?? '{}');
+  const text = (name, value) => (texts[name] ?? '').replace('{}', () => value);
 
   /** Range of the picture, and range of all stored rounds. */
-  const where = () => ({
+  const range = () => ({
     first: Number(dag.dataset.first), last: Number(dag.dataset.last),
     oldest: Number(dag.dataset.oldest), newest: Number(dag.dataset.newest),
   });
   const follows = () => dag.dataset.follows === 'yes';
-  const middle = () => Math.max(where().last + 1 - 12, where().first);
+  const middle = () => Math.max(range().last + 1 - 12, range().first);
 
   // ---- fetching: one request at a time, the newest one wins. Returns true if the server responded
 
-  const LONGEST = 30_000;
+  const TIMEOUT_MS = 30_000;
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   let busy = false;
-  let wish = null;
+  let queued = null;
 
   async function show(url, how) {
-    if (busy) { wish = [url, how]; return true; }
+    if (busy) { queued = [url, how]; return true; }
     busy = true;
-    let answered = false;
+    let hasResponse = false;
     try {
-      const answer = await fetch(url, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(LONGEST) });
-      if (answer.ok) {
-        take(new DOMParser().parseFromString(await answer.text(), 'text/html'), how);
+      const response = await fetch(url, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(TIMEOUT_MS) });
+      if (response.ok) {
+        replaceParts(new DOMParser().parseFromString(await response.text(), 'text/html'), how);
         if (how === 'push') history.pushState(null, '', url);
         if (how === 'replace') history.replaceState(null, '', url);
-        answered = true;
+        hasResponse = true;
       }
-    } catch { /* grow() asks again */ }
+    } catch { /* update() retries */ }
     // The browser loads the URL itself and shows the error.
-    if (how === 'push' && !answered) location.assign(url);
+    if (how === 'push' && !hasResponse) location.assign(url);
     if (how !== 'tick') await pause(120);
     busy = false;
-    if (wish) { const next = wish; wish = null; show(...next); }
-    return answered;
+    if (queued) { const next = queued; queued = null; show(...next); }
+    return hasResponse;
   }
 
   /** Replaces parts by those of the fetched page. The focus stays on the same item. */
-  function take(page, how) {
+  function replaceParts(page, how) {
     const fresh = page.getElementById('dag');
     if (!fresh) return;
     const focused = dag.contains(document.activeElement) ? document.activeElement.id : null;
     for (const name of ['first', 'last', 'oldest', 'newest', 'follows']) {
       if (fresh.dataset[name] === undefined) delete dag.dataset[name]; else dag.dataset[name] = fresh.dataset[name];
     }
-    const parts = ['picture', 'paging', 'table', 'about'];
+    const parts = ['picture', 'paging', 'table', 'blocks'];
     // A tick does not change the selection, and a screen reader would read the panel again.
     if (how !== 'tick') parts.push('fact');
     for (const id of parts) {
@@ -65,15 +65,15 @@
       if (next && byId(id)) byId(id).replaceChildren(...next.childNodes);
     }
     if (focused && document.activeElement?.id !== focused) (byId(focused) ?? byId('picture'))?.focus({ preventScroll: true });
-    if (typeof dress === 'function') dress();
-    told = null;
-    stand();
-    if (how !== 'tick') settle();
-    if (lit) light(byId(lit));
+    if (typeof decorate === 'function') decorate();
+    loaded = null;
+    updatePosition();
+    if (how !== 'tick') scrollToSelection();
+    if (highlighted) highlight(byId(highlighted));
   }
 
   /** Scrolls a wide picture: to the selected item, else to the right if it follows, else to the middle. */
-  function settle() {
+  function scrollToSelection() {
     const picture = byId('picture');
     const chosen = picture.querySelector('.chosen')?.getBoundingClientRect();
     const left = picture.getBoundingClientRect().x + picture.clientWidth / 2;
@@ -82,8 +82,8 @@
   }
 
   /** Updates the slider, the number field and the note to the position of the picture. */
-  function stand() {
-    const { oldest, newest } = where();
+  function updatePosition() {
+    const { oldest, newest } = range();
     for (const input of [slider, number]) {
       input.min = oldest;
       input.max = newest;
@@ -95,62 +95,62 @@
 
   // ---- item under the pointer or the focus
 
-  let lit = null;
-  let told = null;
+  let highlighted = null;
+  let loaded = null;
 
-  function darken() {
-    lit = null;
+  function clearHighlight() {
+    highlighted = null;
     for (const old of dag.querySelectorAll('.near, .glow')) old.classList.remove('near', 'glow');
     byId('near').textContent = '';
   }
 
-  function light(thing) {
-    darken();
-    if (!thing) return;
-    lit = thing.id;
-    for (const parent of (thing.dataset.parents ?? '').split(' ')) byId(`v${parent}`)?.classList.add('near');
-    dag.querySelector(`.line[data-of="${thing.id.slice(1)}"]`)?.classList.add('glow');
-    tell(thing);
+  function highlight(item) {
+    clearHighlight();
+    if (!item) return;
+    highlighted = item.id;
+    for (const parent of (item.dataset.parents ?? '').split(' ')) byId(`v${parent}`)?.classList.add('near');
+    dag.querySelector(`.line[data-of="${item.id.slice(1)}"]`)?.classList.add('glow');
+    showDetails(item);
   }
 
   /** Adds details of the item, from the API. */
-  async function tell(thing) {
-    const id = thing.id;
-    const title = thing.querySelector('title')?.textContent ?? '';
+  async function showDetails(item) {
+    const id = item.id;
+    const title = item.querySelector('title')?.textContent ?? '';
     byId('near').textContent = title;
-    const { first, last } = where();
+    const { first, last } = range();
     try {
-      told ??= fetch(`/api/v1/dag?from=${first}&to=${last}`).then((answer) => (answer.ok ? answer.json() : null));
-      const answer = await told;
-      if (answer && lit === id) byId('near').textContent = [title, ...details(answer, thing)].join(' · ');
-    } catch { told = null; }
+      loaded ??= fetch(`/api/v1/dag?from=${first}&to=${last}`).then((response) => (response.ok ? response.json() : null));
+      const response = await loaded;
+      if (response && highlighted === id) byId('near').textContent = [title, ...details(response, item)].join(' · ');
+    } catch { loaded = null; }
   }
 
-  function details(answer, thing) {
-    const vertices = [...answer.rounds.flatMap((round) => round.vertices), ...(answer.cars ?? [])];
-    if (thing.dataset.rank !== undefined) {
-      const slots = answer.rounds.find((round) => String(round.round) === thing.dataset.round)?.slots ?? [];
-      const slot = slots.find((slot) => Number(slot.rank) === Number(thing.dataset.rank));
+  function details(response, item) {
+    const vertices = [...response.rounds.flatMap((round) => round.vertices), ...(response.cars ?? [])];
+    if (item.dataset.rank !== undefined) {
+      const slots = response.rounds.find((round) => String(round.round) === item.dataset.round)?.slots ?? [];
+      const slot = slots.find((slot) => Number(slot.rank) === Number(item.dataset.rank));
       const vertex = vertices.find((vertex) => vertex.digest === slot?.digest);
       const from = Number(vertex?.proposedMs ?? vertex?.acceptedMs);
       const name = vertex?.proposedMs ? 'decidedAfterSigned' : 'decidedAfterCame';
-      return from && slot.decidedMs ? [say(name, Number(slot.decidedMs) - from)] : [];
+      return from && slot.decidedMs ? [text(name, Number(slot.decidedMs) - from)] : [];
     }
-    const vertex = vertices.find((vertex) => thing.id === `v${vertex.digest.slice(2, 10)}`);
+    const vertex = vertices.find((vertex) => item.id === `v${vertex.digest.slice(2, 10)}`);
     if (!vertex) return [];
     const names = vertex.parents.map((digest) => vertices.find((parent) => parent.digest === digest));
     const found = names.filter(Boolean).map((parent) => `v${Number(parent.author)}@${Number(parent.round)}`);
-    const facts = [say('digest', `${vertex.digest.slice(0, 18)}…`)];
-    if (found.length > 0) facts.push(say('parents', found.join(', ')));
-    if (vertex.acceptedMs) facts.push(say('accepted', new Date(Number(vertex.acceptedMs)).toISOString().slice(11, 23)));
-    if (vertex.acceptedMs && vertex.proposedMs) facts.push(say('acceptedAfter', Number(vertex.acceptedMs) - Number(vertex.proposedMs)));
+    const facts = [text('digest', `${vertex.digest.slice(0, 18)}…`)];
+    if (found.length > 0) facts.push(text('parents', found.join(', ')));
+    if (vertex.acceptedMs) facts.push(text('accepted', new Date(Number(vertex.acceptedMs)).toISOString().slice(11, 23)));
+    if (vertex.acceptedMs && vertex.proposedMs) facts.push(text('acceptedAfter', Number(vertex.acceptedMs) - Number(vertex.proposedMs)));
     return facts;
   }
 
-  const thingAt = (event) => event.target.closest?.('#picture a[data-round]');
-  document.addEventListener('pointerover', (event) => { const thing = thingAt(event); if (thing) light(thing); });
-  document.addEventListener('focusin', (event) => { const thing = thingAt(event); if (thing) light(thing); });
-  document.addEventListener('pointerout', (event) => { if (thingAt(event) && document.activeElement?.id !== lit) darken(); });
+  const itemAt = (event) => event.target.closest?.('#picture a[data-round]');
+  document.addEventListener('pointerover', (event) => { const item = itemAt(event); if (item) highlight(item); });
+  document.addEventListener('focusin', (event) => { const item = itemAt(event); if (item) highlight(item); });
+  document.addEventListener('pointerout', (event) => { if (itemAt(event) && document.activeElement?.id !== highlighted) clearHighlight(); });
 
   // ---- navigation
 
@@ -164,7 +164,7 @@
   addEventListener('popstate', () => show(location.pathname + location.search, 'back'));
 
   const goTo = (round) => {
-    const { oldest, newest } = where();
+    const { oldest, newest } = range();
     const to = Math.min(Math.max(round, oldest), newest);
     show(to >= newest ? '/dag' : `/dag?round=${to}`, 'replace');
   };
@@ -180,18 +180,18 @@
 
   /** Nearest item in a direction. The distance across the direction counts three times. */
   function neighbour(from, [right, down]) {
-    const centre = (thing) => {
-      const box = thing.querySelector('circle, rect, path')?.getBoundingClientRect() ?? thing.getBoundingClientRect();
+    const centre = (item) => {
+      const box = item.querySelector('circle, rect, path')?.getBoundingClientRect() ?? item.getBoundingClientRect();
       return [box.x + box.width / 2, box.y + box.height / 2];
     };
     const [x, y] = centre(from);
     let best = null;
     let least = Infinity;
-    for (const thing of dag.querySelectorAll(from.matches('.vertex') ? '#picture a.vertex' : '#picture a[data-rank]')) {
-      const [dx, dy] = [centre(thing)[0] - x, centre(thing)[1] - y];
+    for (const item of dag.querySelectorAll(from.matches('.vertex') ? '#picture a.vertex' : '#picture a[data-rank]')) {
+      const [dx, dy] = [centre(item)[0] - x, centre(item)[1] - y];
       const along = right * dx + down * dy;
       const far = along + 3 * Math.abs(right ? dy : dx);
-      if (along > 2 && far < least) { best = thing; least = far; }
+      if (along > 2 && far < least) { best = item; least = far; }
     }
     return best;
   }
@@ -213,7 +213,7 @@
 
   /** Moves by one column. After the newest column the picture follows the network. */
   function stepBy(columns) {
-    const { last, newest, oldest } = where();
+    const { last, newest, oldest } = range();
     if (columns > 0 && last + 1 >= newest) show('/dag', 'replace');
     else show(`/dag?round=${Math.max(middle() + columns, oldest)}`, 'replace');
   }
@@ -222,34 +222,34 @@
   // less often while the server is busy or offline
 
   // Longer for readers who asked for less motion.
-  const SECOND = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : 1_000;
-  let rests = false;
-  let due = false;
+  const INTERVAL_MS = matchMedia('(prefers-reduced-motion: reduce)').matches ? 5_000 : 1_000;
+  let isResting = false;
+  let isPending = false;
   let backoff = 0;
 
-  async function grow() {
-    if (rests) { due = true; return; }
-    rests = true;
-    due = busy;
+  async function update() {
+    if (isResting) { isPending = true; return; }
+    isResting = true;
+    isPending = busy;
     if (!busy && follows() && !document.hidden) {
-      const answered = await show('/dag', 'tick');
-      backoff = answered ? 0 : Math.min(2 * (backoff || SECOND), LONGEST);
-      due ||= !answered;
+      const hasResponse = await show('/dag', 'tick');
+      backoff = hasResponse ? 0 : Math.min(2 * (backoff || INTERVAL_MS), TIMEOUT_MS);
+      isPending ||= !hasResponse;
     }
-    await pause(Math.max(SECOND, backoff));
-    rests = false;
-    if (due) grow();
+    await pause(Math.max(INTERVAL_MS, backoff));
+    isResting = false;
+    if (isPending) update();
   }
 
   document.addEventListener('tick', ({ detail }) => {
     if (!['dag', 'missed', 'reverted'].includes(detail.kind) || document.hidden) return;
     if (follows()) {
-      grow();
-    } else if (detail.round > where().newest) {
+      update();
+    } else if (detail.round > range().newest) {
       dag.dataset.newest = detail.round;
-      stand();
+      updatePosition();
     }
   });
-  stand();
-  settle();
+  updatePosition();
+  scrollToSelection();
 })();

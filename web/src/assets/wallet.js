@@ -5,70 +5,70 @@
 const panel = document.getElementById('wallet');
 const chainId = BigInt(panel?.dataset.chainId ?? 0);
 /** Texts from the page. */
-const WORDS = JSON.parse(panel?.dataset.words ?? '{}');
-const filled = (text, value) => text.replace('{}', () => value);
+const TEXTS = JSON.parse(panel?.dataset.texts ?? '{}');
+const format = (text, value) => text.replace('{}', () => value);
 
 /** Error whose message is shown unchanged. */
 const Problem = class extends Error {};
 
 /** Code of a wallet's error (EIP-1193). Some wallets nest it one level deeper. */
 const codeOf = (error) => error?.data?.originalError?.code ?? error?.code;
-const DECLINED = 4001;
+const REJECTED = 4001;
 const UNKNOWN_CHAIN = 4902;
-const ASKING_ALREADY = -32002;
+const REQUEST_PENDING = -32002;
 
 /** Text for an error. `text` is the template for messages of the wallet. */
 function reason(error, text) {
   if (error instanceof Problem) return error.message;
-  if (codeOf(error) === DECLINED) return WORDS.declined;
-  if (codeOf(error) === ASKING_ALREADY) return WORDS.busy;
-  return filled(text, String(error?.message ?? error).slice(0, 300));
+  if (codeOf(error) === REJECTED) return TEXTS.declined;
+  if (codeOf(error) === REQUEST_PENDING) return TEXTS.busy;
+  return format(text, String(error?.message ?? error).slice(0, 300));
 }
 
 let account = null;
 
-function say(text) {
+function showMessage(text) {
   document.getElementById('wallet-says').textContent = text;
 }
 
 // ---- the wallet
 
-const ask = async (method, params = []) => window.ethereum.request({ method, params });
+const request = async (method, params = []) => window.ethereum.request({ method, params });
 
 async function connect() {
-  setAccounts(await ask('eth_requestAccounts'));
-  if (!account) throw new Problem(WORDS.noAccount);
+  setAccounts(await request('eth_requestAccounts'));
+  if (!account) throw new Problem(TEXTS.noAccount);
 }
 
 function setAccounts(accounts) {
   account = accounts?.[0] ?? null;
-  say(account ? filled(WORDS.connected, account) : WORDS.offer);
+  showMessage(account ? format(TEXTS.connected, account) : TEXTS.offer);
   document.getElementById('connect').hidden = Boolean(account);
 }
 
 const CHAIN = { chainId: `0x${chainId.toString(16)}` };
-const isHere = async () => BigInt(await ask('eth_chainId')) === chainId;
-const elsewhere = () => new Problem(filled(WORDS.wrongChain, chainId));
+const isOnChain = async () => BigInt(await request('eth_chainId')) === chainId;
+const wrongChain = () => new Problem(format(TEXTS.wrongChain, chainId));
 
 /** Switches the wallet to the page's chain. The wallet asks its owner first. */
 async function switchChain() {
-  if (await isHere()) return;
-  const change = () => ask('wallet_switchEthereumChain', [CHAIN]);
-  const stays = (error) => { throw codeOf(error) === ASKING_ALREADY ? error : elsewhere(); };
+  if (await isOnChain()) return;
+  const change = () => request('wallet_switchEthereumChain', [CHAIN]);
+  const stays = (error) => { throw codeOf(error) === REQUEST_PENDING ? error : wrongChain(); };
   await change().catch(async (error) => {
     if (codeOf(error) !== UNKNOWN_CHAIN) stays(error);
     await addChain();
     // Some wallets switch to an added chain, others do not.
-    if (!(await isHere())) await change().catch(stays);
+    if (!(await isOnChain())) await change().catch(stays);
   });
-  if (!(await isHere())) throw elsewhere();
+  if (!(await isOnChain())) throw wrongChain();
 }
 
 /** Adds the chain. The page has the node's URL only if node and explorer share a machine; the reader must be on it too. */
 async function addChain() {
   const { rpc, currency: symbol, name } = panel.dataset;
-  if (!rpc || !['127.0.0.1', 'localhost', '[::1]'].includes(location.hostname)) throw new Problem(filled(WORDS.noChain, chainId));
-  await ask('wallet_addEthereumChain', [{
+  if (!rpc || !['127.0.0.1', 'localhost', '[::1]'].includes(location.hostname)) throw new Problem(format(TEXTS.noChain, chainId));
+  await request('wallet_addEthereumChain', [{
     ...CHAIN,
     chainName: `${name} ${chainId}`,
     nativeCurrency: { name: symbol, symbol, decimals: 18 },
@@ -114,7 +114,7 @@ function showWrong(form, { field, problem }) {
 // ---- one call
 
 /** Query with the current values of a form, and with the sender. */
-function question(form, from) {
+function queryOf(form, from) {
   const query = new URLSearchParams(new FormData(form));
   query.set('from', from);
   return query.toString();
@@ -131,10 +131,10 @@ function forgetWarning(form) {
 async function encode(form, query) {
   const page = new URL(form.action);
   const path = `${page.pathname.replace(/\/write$/, '/encode')}?${query}`;
-  const answer = await fetch(path, { headers: { accept: 'application/json' } }).catch(() => { throw new Problem(WORDS.unreachable); });
-  const told = await answer.json().catch(() => ({ problem: filled(WORDS.answered, answer.status) }));
-  if (answer.ok) return told;
-  showWrong(form, told);
+  const response = await fetch(path, { headers: { accept: 'application/json' } }).catch(() => { throw new Problem(TEXTS.unreachable); });
+  const report = await response.json().catch(() => ({ problem: format(TEXTS.answered, response.status) }));
+  if (response.ok) return report;
+  showWrong(form, report);
   return null;
 }
 
@@ -149,28 +149,28 @@ async function send(form) {
   button.textContent = label;
   button.setAttribute('aria-disabled', 'true');
   try {
-    show(form, element('p', WORDS.waiting));
+    show(form, element('p', TEXTS.waiting));
     if (!account) await connect();
     await switchChain();
-    show(form, element('p', WORDS.encoding));
+    show(form, element('p', TEXTS.encoding));
     // The trial call and the transaction have the same sender, even if the wallet changes its account meanwhile.
     const from = account;
-    const query = question(form, from);
+    const query = queryOf(form, from);
     const call = await encode(form, query);
     if (!call) return;
     if (call.warning && warned !== query) {
-      show(form, element('p', filled(WORDS.undone, call.warning), { class: 'wrong' }));
-      button.textContent = WORDS.anyway;
+      show(form, element('p', format(TEXTS.undone, call.warning), { class: 'wrong' }));
+      button.textContent = TEXTS.anyway;
       form.dataset.warned = query;
       return;
     }
-    show(form, element('p', WORDS.waiting));
+    show(form, element('p', TEXTS.waiting));
     const { to, data, value } = call;
     // The request names the chain, so a wallet that switched meanwhile refuses it.
-    const hash = await ask('eth_sendTransaction', [{ from, to, data, value, ...CHAIN }]);
+    const hash = await request('eth_sendTransaction', [{ from, to, data, value, ...CHAIN }]);
     follow(form, String(hash));
   } catch (error) {
-    show(form, element('p', reason(error, WORDS.refused), { class: 'wrong' }));
+    show(form, element('p', reason(error, TEXTS.refused), { class: 'wrong' }));
   } finally {
     button.removeAttribute('aria-disabled');
   }
@@ -179,71 +179,71 @@ async function send(form) {
 // ---- status of the sent transaction
 
 /** Maximum time of polling, and maximum number of consecutive polls without a result. */
-const FOLLOWED_MS = 300_000;
-const IN_VAIN = 20;
+const MAX_FOLLOW_MS = 300_000;
+const MAX_FAILURES = 20;
 
 const visibilityChanged = () => new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
-const rested = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Shows the status of a transaction until it is final or polling ends. Polling pauses while the page is hidden. */
 async function follow(form, hash) {
-  if (!/^0x[0-9a-f]{64}$/i.test(hash)) { show(form, element('p', `${WORDS.sent} ${hash}`)); return; }
+  if (!/^0x[0-9a-f]{64}$/i.test(hash)) { show(form, element('p', `${TEXTS.sent} ${hash}`)); return; }
   const link = element('a', `${hash.slice(0, 10)}…${hash.slice(-8)}`, { href: `/tx/${hash}` });
   const status = element('span', '', { class: 'tag' });
-  const line = element('p', `${WORDS.sent} `);
+  const line = element('p', `${TEXTS.sent} `);
   line.append(link, ' ', status);
   show(form, line);
-  let vain = 0;
+  let failures = 0;
   let followed = 0;
-  for (let rest = 150; followed < FOLLOWED_MS; rest = Math.min(rest * 1.5, 5_000)) {
+  for (let pause = 150; followed < MAX_FOLLOW_MS; pause = Math.min(pause * 1.5, 5_000)) {
     while (document.hidden) await visibilityChanged();
-    const told = await whereabouts(hash);
+    const report = await fetchStatus(hash);
     // Another transaction was sent from this form.
     if (!line.isConnected) return;
-    const isKnown = told && told.status !== 'unknown';
-    if (isKnown && tell(status, line, told)) return;
+    const isKnown = report && report.status !== 'unknown';
+    if (isKnown && showStatus(status, line, report)) return;
     // The wallet's node may not have sent the transaction to the explorer's node yet.
-    vain = isKnown ? 0 : vain + 1;
-    if (vain === IN_VAIN) { line.append(` ${told ? WORDS.unheard : WORDS.quiet}`); return; }
-    await rested(rest);
-    followed += rest;
+    failures = isKnown ? 0 : failures + 1;
+    if (failures === MAX_FAILURES) { line.append(` ${report ? TEXTS.unheard : TEXTS.quiet}`); return; }
+    await sleep(pause);
+    followed += pause;
   }
-  line.append(` ${WORDS.later}`);
+  line.append(` ${TEXTS.later}`);
 }
 
 /** Status, or null if the explorer does not respond. */
-const whereabouts = (hash) => fetch(`/tx/${hash}/status`, { signal: AbortSignal.timeout(10_000) })
-  .then((answer) => (answer.ok ? answer.json() : null))
+const fetchStatus = (hash) => fetch(`/tx/${hash}/status`, { signal: AbortSignal.timeout(10_000) })
+  .then((response) => (response.ok ? response.json() : null))
   .catch(() => null);
 
 /** Shows the status; returns true if it is final. Unchanged text is not set again, because screen readers announce changes. */
-function tell(status, line, told) {
-  const undone = told.succeeded === false;
-  const text = undone ? `${told.status}, ${WORDS.reverted}` : told.status;
+function showStatus(status, line, report) {
+  const isReverted = report.succeeded === false;
+  const text = isReverted ? `${report.status}, ${TEXTS.reverted}` : report.status;
   if (status.textContent !== text) {
-    status.className = `tag is-${told.status}${undone ? ' bad' : ''}`;
+    status.className = `tag is-${report.status}${isReverted ? ' bad' : ''}`;
     status.textContent = text;
   }
-  if (told.reason) line.append(` ${told.reason}`);
-  return ['certified', 'dropped', 'replaced'].includes(told.status);
+  if (report.reason) line.append(` ${report.reason}`);
+  return ['certified', 'dropped', 'replaced'].includes(report.status);
 }
 
 // ---- the page
 
-function begin() {
+function start() {
   // Without a known chain id the wallet cannot be switched.
   if (!panel?.dataset.chainId) return;
-  if (!window.ethereum?.request) { say(WORDS.none); return; }
-  say(WORDS.offer);
+  if (!window.ethereum?.request) { showMessage(TEXTS.none); return; }
+  showMessage(TEXTS.offer);
   const button = document.getElementById('connect');
   button.hidden = false;
-  button.addEventListener('click', () => connect().then(switchChain).catch((error) => say(reason(error, WORDS.unconnected))));
+  button.addEventListener('click', () => connect().then(switchChain).catch((error) => showMessage(reason(error, TEXTS.unconnected))));
   window.ethereum.on?.('accountsChanged', (accounts) => {
     setAccounts(accounts);
     for (const form of document.querySelectorAll('form[data-function]')) forgetWarning(form);
   });
   // A connected wallet returns its accounts without asking its owner again.
-  ask('eth_accounts').then((accounts) => { if (accounts?.length) setAccounts(accounts); }, () => {});
+  request('eth_accounts').then((accounts) => { if (accounts?.length) setAccounts(accounts); }, () => {});
   for (const form of document.querySelectorAll('form[data-function]')) {
     form.addEventListener('submit', (event) => {
       event.preventDefault();
@@ -254,10 +254,10 @@ function begin() {
 }
 
 // Some wallets are injected after the page has loaded.
-if (window.ethereum) begin();
+if (window.ethereum) start();
 else {
-  let begun = false;
-  const once = () => { if (!begun) { begun = true; begin(); } };
+  let isStarted = false;
+  const once = () => { if (!isStarted) { isStarted = true; start(); } };
   window.addEventListener('ethereum#initialized', once, { once: true });
   setTimeout(once, 1_000);
 }

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_names_its_keys_one_after_the_other() {
+    fn select_numbers_keys_in_order() {
         let found = select("balances", &["token", "holder"], &["amount"], 2, Parameters::Numbered);
         let expected = "SELECT t.amount FROM (VALUES ($1,$2),($3,$4)) AS k CROSS JOIN balances AS t WHERE t.token = k.column1 AND t.holder \
                         = k.column2";

@@ -9,9 +9,9 @@ use sqlx::{
 };
 use std::fmt::Write;
 
-/// Most rows and most parameters of one statement. PostgreSQL accepts 65,535 parameters, SQLite 32,766.
-const MOST_ROWS: usize = 256;
-const MOST_PARAMETERS: usize = 16_384;
+/// Maximum number of rows, and of parameters, of one statement. PostgreSQL accepts 65,535 parameters, SQLite 32,766.
+const MAX_ROWS: usize = 256;
+const MAX_PARAMETERS: usize = 16_384;
 
 /// A nullable value of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Rows {
 /// Splits rows into statements. Uses only few different sizes, so that databases keep the prepared statements: the
 /// cache of each holds a hundred.
 pub(super) fn chunks(rows: usize, columns: usize) -> impl Iterator<Item = usize> {
-    let most = MOST_ROWS.min(MOST_PARAMETERS / columns);
+    let most = MAX_ROWS.min(MAX_PARAMETERS / columns);
     let mut left = rows;
     std::iter::from_fn(move || {
         let rows = [1, 8, 64].map(|part| most / part).into_iter().find(|rows| (1..=left).contains(rows)).unwrap_or(1);
@@ -291,19 +291,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_numbers_its_parameters_through() {
+    fn insert_numbers_parameters_in_order() {
         let found = insert("days", &["day", "blocks"], Some("DO NOTHING"), 2, Parameters::Numbered);
         assert_eq!(found, "INSERT INTO days (day,blocks) VALUES ($1,$2),($3,$4) ON CONFLICT DO NOTHING");
         assert_eq!(tuples(2, 2, Parameters::InOrder), "(?,?),(?,?)");
     }
 
     #[test]
-    fn every_row_is_in_one_statement() {
+    fn chunks_cover_every_row_once() {
         for (rows, columns) in [(0, 3), (1, 3), (15, 3), (16, 3), (300, 18), (255, 1), (1_000, 100)] {
             let chunks: Vec<_> = chunks(rows, columns).collect();
             assert_eq!(chunks.iter().sum::<usize>(), rows, "{chunks:?}");
-            assert!(chunks.iter().all(|rows| rows * columns <= MOST_PARAMETERS && *rows > 0), "{chunks:?}");
-            assert!(columns > 256 || chunks.len() <= rows / MOST_ROWS + 3 * 7, "{chunks:?}");
+            assert!(chunks.iter().all(|rows| rows * columns <= MAX_PARAMETERS && *rows > 0), "{chunks:?}");
+            assert!(columns > 256 || chunks.len() <= rows / MAX_ROWS + 3 * 7, "{chunks:?}");
         }
     }
 }

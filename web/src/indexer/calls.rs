@@ -1,4 +1,4 @@
-//! Inner calls, from traces. The node has to re-execute blocks, so this lane has its own pace: a few blocks
+//! Inner calls, from traces. The node has to re-execute blocks, so this task has its own pace: a few blocks
 //! concurrently in each turn, and only blocks with contract calls. Blocks whose state the node has pruned are skipped.
 
 use super::{IndexError, digest::role, progress::Progress, write};
@@ -14,46 +14,46 @@ use std::{collections::BTreeSet, time::Instant};
 /// Key in `meta`: the newest block that was processed.
 const KEY: &str = "traced";
 
-/// Most blocks that one turn searches for calls.
+/// Maximum number of blocks that one turn searches for calls.
 const BLOCKS_AT_ONCE: u64 = 1_000;
 
-/// Most concurrent trace requests in one turn. The trace of one block may be as large as the node's response limit.
+/// Maximum number of concurrent trace requests in one turn. The trace of one block may be as large as the node's response limit.
 const TRACES_AT_ONCE: usize = 4;
 
-/// Most attempts to trace a block.
-const MOST_ATTEMPTS: u32 = 40;
+/// Maximum number of attempts to trace a block.
+const MAX_ATTEMPTS: u32 = 40;
 
-/// Progress is not logged while the lane is at most this many blocks behind.
+/// Progress is not logged while the task is at most this many blocks behind.
 const NEAR: u64 = 32;
 
-/// Most calls of a block that are kept.
-const MOST_CALLS: usize = 50_000;
+/// Maximum number of calls of a block that are kept.
+const MAX_CALLS: usize = 50_000;
 
-/// Most characters of an error message, and most bytes of its return data.
-const MOST_ERROR: usize = 256;
-const MOST_OUTPUT: usize = 1_024;
+/// Maximum number of characters of an error message, and maximum number of bytes of its return data.
+const MAX_ERROR: usize = 256;
+const MAX_OUTPUT: usize = 1_024;
 
 /// The sync task for inner calls.
 #[derive(Debug)]
-pub struct Lane {
+pub struct SyncTask {
     wanted: bool,
     /// `true` if the node serves traces.
     pub served: bool,
     traced: Option<u64>,
-    /// Progress log, once the lane started to catch up.
+    /// Progress log, once the task started to catch up.
     progress: Option<Progress>,
     /// Number of the block that failed last, and its number of failures.
     failed: (u64, u32),
 }
 
-impl Lane {
+impl SyncTask {
     /// Does nothing unless `wanted`.
     pub fn new(wanted: bool) -> Self {
         Self { wanted, served: false, traced: None, progress: None, failed: (0, 0) }
     }
 
-    /// Resets the lane after a revert of the chain.
-    pub fn forget(&mut self) {
+    /// Resets the task after a revert of the chain.
+    pub fn reset(&mut self) {
         (self.traced, self.failed) = (None, (0, 0));
     }
 
@@ -63,7 +63,7 @@ impl Lane {
             return Ok(None);
         }
         if self.traced.is_none() {
-            let known = write::remembered(connection, KEY).await?;
+            let known = write::meta(connection, KEY).await?;
             self.traced = Some(known.and_then(|known| known.parse().ok()).unwrap_or(0));
         }
         Ok(self.traced)
@@ -75,27 +75,27 @@ impl Lane {
         let until = tip.min(traced + BLOCKS_AT_ONCE);
         // After a failed block, the blocks behind it are not requested repeatedly.
         let most = if self.failed.0 > traced { 1 } else { TRACES_AT_ONCE };
-        let blocks = with_calls(connection, traced, until, most).await?;
+        let blocks = blocks_with_calls(connection, traced, until, most).await?;
         let are_all = blocks.len() < most;
         let ask = |number| {
             let node = node.clone();
             async move { (number, node.trace_block(number).await) }
         };
         let requests: Vec<_> = blocks.into_iter().map(ask).collect();
-        // In block order, so that no call is missing before the block that the lane has reached.
-        let mut answers = stream::iter(requests).buffered(TRACES_AT_ONCE);
+        // In block order, so that no call is missing before the block that the task has reached.
+        let mut responses = stream::iter(requests).buffered(TRACES_AT_ONCE);
         let mut reached = traced;
-        while let Some((number, answer)) = answers.next().await {
-            if !self.take(node, connection, number, answer).await? {
+        while let Some((number, response)) = responses.next().await {
+            if !self.take(node, connection, number, response).await? {
                 return Ok(false);
             }
-            write::remember(connection, KEY, number.to_string()).await?;
+            write::set_meta(connection, KEY, number.to_string()).await?;
             self.reach(number, tip);
             reached = number;
         }
         if are_all {
             if until > reached {
-                write::remember(connection, KEY, until.to_string()).await?;
+                write::set_meta(connection, KEY, until.to_string()).await?;
             }
             // A node that syncs may have fewer blocks than were searched.
             reached = until.max(reached);
@@ -111,20 +111,20 @@ impl Lane {
         node: &Node,
         connection: &mut AnyConnection,
         number: u64,
-        answer: Result<Vec<TracedTransaction>, NodeError>,
+        response: Result<Vec<TracedTransaction>, NodeError>,
     ) -> Result<bool, IndexError> {
-        match answer {
+        match response {
             Ok(traced) => write_block(connection, number, traced).await?,
             // The block must still exist: a wiped node will have it later.
             Err(error) if error.is_final() && node.block_hash(number).await?.is_some() => {
-                tracing::debug!(number, %error, "no calls of this block");
+                tracing::debug!(number, %error, "no trace of this block");
             }
-            // The other lanes continue, and this one retries a limited number of times.
+            // The other tasks continue, and this one retries a limited number of times.
             Err(error) if !self.failed_too_often(number) => {
-                tracing::debug!(number, %error, "the calls of this block are asked for again");
+                tracing::debug!(number, %error, "cannot trace the block; retrying");
                 return Ok(false);
             }
-            Err(error) => tracing::warn!(number, %error, "the calls of this block are left out"),
+            Err(error) => tracing::warn!(number, %error, "cannot trace the block; skipping it"),
         }
         Ok(true)
     }
@@ -134,21 +134,26 @@ impl Lane {
         self.traced = Some(number);
         let (is_near, now) = (tip.saturating_sub(number) <= NEAR, Instant::now());
         let progress = self.progress.get_or_insert_with(|| Progress::begin(number, now));
-        if let Some(per_second) = progress.come_to(number, is_near, now) {
-            tracing::info!("read the calls of {number} of {tip} blocks, {per_second:.0} a second");
+        if let Some(per_second) = progress.advance(number, is_near, now) {
+            tracing::info!("traced {number} of {tip} blocks, {per_second:.0} blocks per second");
         }
     }
 
-    /// Counts a failure of a block. Returns `true` after [`MOST_ATTEMPTS`] failures.
+    /// Counts a failure of a block. Returns `true` after [`MAX_ATTEMPTS`] failures.
     fn failed_too_often(&mut self, number: u64) -> bool {
         let before = if self.failed.0 == number { self.failed.1 } else { 0 };
         self.failed = (number, before + 1);
-        self.failed.1 >= MOST_ATTEMPTS
+        self.failed.1 >= MAX_ATTEMPTS
     }
 }
 
 /// Returns the first blocks with contract calls after `traced` and up to `until`, at most `most`.
-async fn with_calls(connection: &mut AnyConnection, traced: u64, until: u64, most: usize) -> Result<Vec<u64>, DatabaseError> {
+async fn blocks_with_calls(
+    connection: &mut AnyConnection,
+    traced: u64,
+    until: u64,
+    most: usize,
+) -> Result<Vec<u64>, DatabaseError> {
     let text = "SELECT place FROM transactions WHERE place >= $1 AND place < $2 AND gas_used > 21000 ORDER BY place LIMIT 1";
     let (mut blocks, mut last) = (Vec::new(), traced);
     while blocks.len() < most {
@@ -177,11 +182,11 @@ pub async fn write_block(
     {
         let transaction = Place::new(block, position as u64);
         if let Some(error) = cut(outermost.error.as_deref()) {
-            let output = outermost.output[..outermost.output.len().min(MOST_OUTPUT)].to_vec();
+            let output = outermost.output[..outermost.output.len().min(MAX_OUTPUT)].to_vec();
             undone.push([transaction.into(), error.into(), cut(outermost.revert_reason.as_deref()).into(), output.into()]);
         }
-        let inside = MOST_CALLS - rows.len().min(MOST_CALLS);
-        for (depth, frame) in outermost.in_order(1 + inside).into_iter().skip(1) {
+        let inside = MAX_CALLS - rows.len().min(MAX_CALLS);
+        for (depth, frame) in outermost.flatten_calls(1 + inside).into_iter().skip(1) {
             let place = Place::new(block, rows.len() as u64);
             let selector = frame.input.get(..4).map(<[u8]>::to_vec);
             rows.push([
@@ -219,7 +224,7 @@ pub async fn write_block(
 }
 
 fn cut(text: Option<&str>) -> Option<String> {
-    text.map(|text| text.chars().take(MOST_ERROR).collect())
+    text.map(|text| text.chars().take(MAX_ERROR).collect())
 }
 
 /// Returns the static name of a call type; `CALL` for unknown ones.

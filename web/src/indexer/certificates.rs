@@ -3,8 +3,8 @@
 use super::{IndexError, digest::DAY_MS, now_ms, write};
 use crate::{
     database::{DatabaseError, Read, Rows, int, sql},
+    indexer_status::Halt,
     node::{Node, NodeError, quantity},
-    state::Halt,
 };
 use corniche_api::Certificate;
 use corniche_client::{ClientError, Request};
@@ -21,7 +21,7 @@ const REQUESTS: u64 = 16;
 /// Key in `meta`: the newest block whose certificate is written.
 const KEY: &str = "certified";
 
-/// Facts about the chain that the lane needs.
+/// Facts about the chain that the task needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
     /// Number of validators.
@@ -42,7 +42,7 @@ pub async fn covering(readers: &AnyPool, block: u64) -> Result<Option<AnyRow>, D
 
 /// Returns the newest indexed block that a certificate covers.
 pub async fn reached(connection: &mut AnyConnection) -> Result<Option<u64>, DatabaseError> {
-    Ok(write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()))
+    Ok(write::meta(connection, KEY).await?.and_then(|known| known.parse().ok()))
 }
 
 /// Processes certificates up to the indexed block `certified`. Returns the newest covered block if it has advanced.
@@ -70,11 +70,11 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
     let last = certified.min(known + AT_ONCE);
     let request = |number| Request { method: "corniche_getCertificate", params: json!([quantity(number)]) };
     let requests = (known + 1..=last).map(request).collect();
-    let answers: Vec<Result<Option<Certificate>, ClientError>> = node.ask_all(requests).await?;
+    let responses: Vec<Result<Option<Certificate>, ClientError>> = node.ask_all(requests).await?;
     let mut by_height = BTreeMap::new();
-    for answer in answers {
+    for response in responses {
         // A certificate that is not available yet is read in a later turn, and so are all after it.
-        let Some(certificate) = answer.map_err(NodeError::from)? else { break };
+        let Some(certificate) = response.map_err(NodeError::from)? else { break };
         by_height.insert(certificate.block_number, certificate);
     }
     // A certificate for a block that is not indexed yet has to wait. One that covers no new block is of no use.
@@ -132,7 +132,7 @@ async fn step(node: &Node, connection: &mut AnyConnection, certified: u64, chain
         rows.push([validator, day, 0, 0, 0, signed, missed].map(Into::into));
     }
     rows.write(&mut transaction).await?;
-    write::remember(&mut transaction, KEY, reached.to_string()).await?;
+    write::set_meta(&mut transaction, KEY, reached.to_string()).await?;
     transaction.commit().await.map_err(DatabaseError::from)?;
     Ok(Some(reached))
 }

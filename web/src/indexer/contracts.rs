@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload, TypeRef};
 
-/// Most bytes of an ABI that are kept. Code on chain is at most four times that.
-pub const MOST_ABI_BYTES: usize = 128 << 10;
+/// Maximum number of bytes of an ABI that are kept. Code on chain is at most four times that.
+pub const MAX_ABI_BYTES: usize = 128 << 10;
 
-/// Most functions, events and errors of an ABI that are kept for the search.
-const MOST_NAMES: usize = 1_024;
+/// Maximum number of functions, events and errors of an ABI that are kept for the search.
+const MAX_NAMES: usize = 1_024;
 
-/// Most imports and exports that are kept, and most characters of a name.
-const MOST_LISTED: usize = 256;
-const MOST_NAME: usize = 128;
+/// Maximum number of imports and exports that are kept, and maximum number of characters of a name.
+const MAX_LISTED: usize = 256;
+const MAX_NAME: usize = 128;
 
 /// A contract's code, analysed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,14 @@ pub struct Code {
     pub bytes: u64,
     /// ABI as JSON; empty if the code contains no valid one.
     pub abi: String,
-    /// See [`Facts`].
-    pub facts: Facts,
+    /// See [`ModuleInfo`].
+    pub facts: ModuleInfo,
 }
 
 /// Properties of a WebAssembly module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Facts {
+pub struct ModuleInfo {
     /// Decompressed size in bytes.
     pub module_bytes: u64,
     /// `true` if it was deployed compressed.
@@ -54,34 +54,34 @@ pub struct Facts {
 }
 
 impl Code {
-    /// Analyses an account's code. Never fails: errors are stored in [`Facts::problem`].
+    /// Analyses an account's code. Never fails: errors are stored in [`ModuleInfo::problem`].
     pub fn read(code: &[u8]) -> Self {
         let module = corniche_verifier::code::module(code);
         let (abi, facts) = match &module {
             Ok(module) => {
                 let text = corniche_abi::interface::embedded(module).and_then(|text| std::str::from_utf8(text).ok());
-                let abi = text.filter(|text| text.len() <= MOST_ABI_BYTES && parse_abi(text).is_some());
-                (abi.unwrap_or_default().to_owned(), Facts { compressed: code.len() != module.len(), ..facts(module) })
+                let abi = text.filter(|text| text.len() <= MAX_ABI_BYTES && parse_abi(text).is_some());
+                (abi.unwrap_or_default().to_owned(), ModuleInfo { compressed: code.len() != module.len(), ..facts(module) })
             }
-            Err(problem) => (String::new(), Facts { problem: Some(problem.clone()), ..Facts::default() }),
+            Err(problem) => (String::new(), ModuleInfo { problem: Some(problem.clone()), ..ModuleInfo::default() }),
         };
         Self { hash: keccak256(code), bytes: code.len() as u64, abi, facts }
     }
 }
 
-fn facts(module: &[u8]) -> Facts {
-    let mut facts = Facts { module_bytes: module.len() as u64, ..Facts::default() };
+fn facts(module: &[u8]) -> ModuleInfo {
+    let mut facts = ModuleInfo { module_bytes: module.len() as u64, ..ModuleInfo::default() };
     if let Err(error) = read_sections(module, &mut facts) {
         facts.problem = Some(cut(&error.to_string()));
     }
     facts
 }
 
-fn read_sections(module: &[u8], facts: &mut Facts) -> wasmparser::Result<()> {
+fn read_sections(module: &[u8], facts: &mut ModuleInfo) -> wasmparser::Result<()> {
     for payload in Parser::new(0).parse_all(module) {
         match payload? {
             Payload::ImportSection(imports) => {
-                for import in imports.into_imports().take(MOST_LISTED) {
+                for import in imports.into_imports().take(MAX_LISTED) {
                     let import = import?;
                     if let TypeRef::Func(_) | TypeRef::Memory(_) | TypeRef::Global(_) | TypeRef::Table(_) = import.ty {
                         facts.imports.push((cut(import.module), cut(import.name)));
@@ -89,7 +89,7 @@ fn read_sections(module: &[u8], facts: &mut Facts) -> wasmparser::Result<()> {
                 }
             }
             Payload::ExportSection(exports) => {
-                for export in exports.into_iter().take(MOST_LISTED) {
+                for export in exports.into_iter().take(MAX_LISTED) {
                     let export = export?;
                     facts.exports.push((cut(export.name), format!("{:?}", export.kind).to_lowercase()));
                 }
@@ -102,7 +102,7 @@ fn read_sections(module: &[u8], facts: &mut Facts) -> wasmparser::Result<()> {
             Payload::CodeSectionStart { count, size, .. } => {
                 (facts.functions, facts.code_bytes) = (count.into(), size.into());
             }
-            Payload::CustomSection(section) if facts.sections.len() < MOST_LISTED => {
+            Payload::CustomSection(section) if facts.sections.len() < MAX_LISTED => {
                 facts.sections.push((cut(section.name()), section.data().len() as u64));
             }
             _ => {}
@@ -112,7 +112,7 @@ fn read_sections(module: &[u8], facts: &mut Facts) -> wasmparser::Result<()> {
 }
 
 fn cut(text: &str) -> String {
-    text.chars().take(MOST_NAME).collect()
+    text.chars().take(MAX_NAME).collect()
 }
 
 /// Parses an ABI: a bare array, or a compiler artifact with the field `abi`. `None` if it is invalid.
@@ -130,7 +130,7 @@ pub fn names(abi: &JsonAbi) -> BTreeSet<(Vec<u8>, String, String)> {
     let errors = abi.errors().map(|error| (error.selector().to_vec(), error.signature(), error.name.clone()));
     let events = abi.events().map(|event| (event.selector().to_vec(), event.signature(), event.name.clone()));
     let short = |(_, signature, _): &(Vec<u8>, String, String)| signature.len() <= 512;
-    functions.chain(errors).chain(events).filter(short).take(MOST_NAMES).collect()
+    functions.chain(errors).chain(events).filter(short).take(MAX_NAMES).collect()
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
     const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
     #[test]
-    fn an_interface_is_read_from_the_code() {
+    fn embedded_abi_is_read() {
         let code = Code::read(&corniche_abi::interface::embed(MODULE, ABI.as_bytes()));
         assert_eq!(code.abi, ABI);
         assert_eq!(code.facts.sections, [("corniche.abi".to_owned(), ABI.len() as u64)]);
@@ -152,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_is_none() {
+    fn invalid_abi_is_ignored() {
         for text in ["", "[", "7", "\u{1F600}", &"[".repeat(100_000)] {
             assert_eq!(Code::read(&corniche_abi::interface::embed(MODULE, text.as_bytes())).abi, "", "{text:.10}");
         }
-        let large = format!("{ABI}{}", " ".repeat(MOST_ABI_BYTES));
+        let large = format!("{ABI}{}", " ".repeat(MAX_ABI_BYTES));
         assert_eq!(Code::read(&corniche_abi::interface::embed(MODULE, large.as_bytes())).abi, "");
     }
 
     #[test]
-    fn broken_code_says_what_is_broken() {
+    fn broken_code_reports_problem() {
         assert!(Code::read(b"\0asm\x01\0\0\0\xff").facts.problem.is_some());
         assert!(Code::read(&[0xef, 0xf0, 0, 0, 1, 2, 3]).facts.problem.is_some());
         assert!(Code::read(&[]).facts.problem.is_some());

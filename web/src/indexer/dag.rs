@@ -5,44 +5,44 @@
 //! with what was written before. After downtime the explorer continues where it stopped, as far back as the node's data
 //! goes.
 
-mod asking;
-mod believed;
-mod pace;
+mod planner;
 mod round;
+mod schedule;
 #[cfg(test)]
 mod tests;
+mod validation;
 
-pub use believed::distinct;
 pub use round::Round;
+pub use validation::distinct;
 
 use super::{
     IndexError, now_ms,
-    subscription::{News, Topics},
+    subscription::{Notifications, Topics},
 };
 use crate::{
     database::{DatabaseError, Read, Rows, int, sql},
+    indexer_status::IndexerStatus,
     live::{Live, Tick},
     node::{Node, NodeError},
-    state::Standing,
 };
 use alloy_primitives::{B256, keccak256};
-use asking::Asking;
-use believed::believable;
 use corniche_api::{Dag, DagRange, DagVertex, Reason};
-use pace::Next;
+use planner::RangePlanner;
+use schedule::NextPoll;
 use serde::{Serialize, de::DeserializeOwned};
 use sqlx::{AnyConnection, AnyPool, Connection};
 use std::{collections::BTreeMap, time::Instant};
+use validation::validated;
 
-/// Most rows whose last reported version is cached as a hash.
-const MOST_REMEMBERED: usize = 8_192;
+/// Maximum number of rows whose last reported version is cached as a hash.
+const MAX_CACHED_HASHES: usize = 8_192;
 
 /// Name of the engine whose proposals are cars in lanes.
 pub const AUTOBAHN: &str = "autobahn";
 
 /// A sequence with its own numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Strand {
+pub enum Sequence {
     /// Rounds with all their content; under Autobahn slots.
     Rounds,
     /// Cars of one validator, under Autobahn.
@@ -51,22 +51,22 @@ pub enum Strand {
 
 /// The sync task for the DAG.
 #[derive(Debug)]
-pub struct Lane {
+pub struct SyncTask {
     keep: u64,
     lanes: bool,
     /// Size of the committee.
     validators: u64,
-    next_look: Next,
+    next_poll: NextPoll,
     /// `None` if the node was not asked yet, or may have lost its data.
-    asking: Option<Asking>,
+    planner: Option<RangePlanner>,
     /// Hashes of the last reported versions.
-    told: BTreeMap<(Strand, u64), B256>,
+    reported_hashes: BTreeMap<(Sequence, u64), B256>,
 }
 
-impl Lane {
+impl SyncTask {
     /// Keeps `keep` rounds. With 0, it requests nothing.
     pub fn new(keep: u64) -> Self {
-        Self { keep, lanes: false, validators: 0, next_look: Next::AtOnce, asking: None, told: BTreeMap::new() }
+        Self { keep, lanes: false, validators: 0, next_poll: NextPoll::AtOnce, planner: None, reported_hashes: BTreeMap::new() }
     }
 
     /// Returns the topics to subscribe to.
@@ -75,16 +75,16 @@ impl Lane {
     }
 
     /// Sets engine and committee size. The node may have been replaced, or have restarted.
-    pub fn introduced(&mut self, engine: &str, validators: u64) {
+    pub fn chain_identified(&mut self, engine: &str, validators: u64) {
         (self.lanes, self.validators) = (engine == AUTOBAHN, validators);
-        self.asking = None;
-        self.next_look = Next::AtOnce;
+        self.planner = None;
+        self.next_poll = NextPoll::AtOnce;
     }
 
     /// Resets the lane after a revert of the chain.
-    pub fn forget(&mut self) {
-        self.asking = None;
-        self.told.clear();
+    pub fn reset(&mut self) {
+        self.planner = None;
+        self.reported_hashes.clear();
     }
 
     /// Polls the node if it is time.
@@ -93,90 +93,90 @@ impl Lane {
         node: &Node,
         connection: &mut AnyConnection,
         live: &Live,
-        standing: &Standing,
-        news: &News,
+        indexer_status: &IndexerStatus,
+        notifications: &Notifications,
     ) -> Result<(), IndexError> {
         let now = Instant::now();
-        if !self.next_look.is_due(now, news.dag()) {
+        if !self.next_poll.is_due(now, notifications.dag()) {
             return Ok(());
         }
         if self.keep == 0 {
-            self.next_look = Next::refused(now);
-            standing.no_dag(crate::words::dag::KEEPS_NONE.to_owned());
+            self.next_poll = NextPoll::after_refusal(now);
+            indexer_status.set_dag_unavailable("the explorer is configured to keep no rounds".to_owned());
             return Ok(());
         }
-        self.next_look = Next::After(now);
-        news.looks_at_dag();
-        let looked = self.look(node, connection, live, standing).await;
-        if let Next::After(began) = self.next_look {
-            self.next_look = Next::looked(began, Instant::now());
+        self.next_poll = NextPoll::After(now);
+        notifications.dag_poll_started();
+        let result = self.poll(node, connection, live, indexer_status).await;
+        if let NextPoll::After(began) = self.next_poll {
+            self.next_poll = NextPoll::after_poll(began, Instant::now());
         }
-        match looked {
-            Err(IndexError::Node(error)) if error.is_refusal() || error.says(Reason::TooManyResults) => {
-                self.refused(&error, standing);
+        match result {
+            Err(IndexError::Node(error)) if error.is_refusal() || error.has_reason(Reason::TooManyResults) => {
+                self.refused(&error, indexer_status);
                 Ok(())
             }
             answer => answer,
         }
     }
 
-    fn refused(&mut self, error: &NodeError, standing: &Standing) {
-        if error.says(Reason::TooManyResults) && self.asking.as_mut().is_some_and(Asking::narrower) {
+    fn refused(&mut self, error: &NodeError, indexer_status: &IndexerStatus) {
+        if error.has_reason(Reason::TooManyResults) && self.planner.as_mut().is_some_and(RangePlanner::halve_width) {
             // The committee is so large that the node allows fewer rounds for each request.
-            self.next_look = Next::AtOnce;
-        } else if error.says(Reason::InvalidRoundRange) && self.asking.take().is_some() {
+            self.next_poll = NextPoll::AtOnce;
+        } else if error.has_reason(Reason::InvalidRoundRange) && self.planner.take().is_some() {
             // The node's newest round has decreased: it lost its trace.
-            self.next_look = Next::AtOnce;
+            self.next_poll = NextPoll::AtOnce;
         } else {
-            self.asking = None;
-            self.next_look = Next::refused(Instant::now());
-            tracing::info!(%error, "the node shows no DAG");
-            standing.no_dag(error.to_string());
+            self.planner = None;
+            self.next_poll = NextPoll::after_refusal(Instant::now());
+            tracing::info!(%error, "no DAG data from the node");
+            indexer_status.set_dag_unavailable(error.to_string());
         }
     }
 
-    async fn look(
+    async fn poll(
         &mut self,
         node: &Node,
         connection: &mut AnyConnection,
         live: &Live,
-        standing: &Standing,
+        indexer_status: &IndexerStatus,
     ) -> Result<(), IndexError> {
-        if self.asking.is_none() {
+        if self.planner.is_none() {
             let ends = ends(connection).await?;
             let newest = node.dag(DagRange::Latest { count: 1 }).await?.newest_round;
-            self.asking = Some(Asking::new(self.lanes, self.keep, newest, ends));
+            self.planner = Some(RangePlanner::new(self.lanes, self.keep, newest, ends));
         }
-        let stretches = self.asking.as_mut().map(Asking::look).unwrap_or_default();
+        let ranges = self.planner.as_mut().map(RangePlanner::next_ranges).unwrap_or_default();
         let mut changed = false;
-        for (from, to) in stretches {
+        for (from, to) in ranges {
             let answer = match node.dag(DagRange::Rounds { from, to }).await {
                 Ok(dag) => {
-                    let dag = believable(dag, (from, to), self.validators);
-                    standing.dag(dag.dropped);
+                    let dag = validated(dag, (from, to), self.validators);
+                    indexer_status.set_dag_dropped(dag.dropped);
                     self.take(connection, &dag).await.map_err(IndexError::from)
                 }
                 Err(error) => Err(error.into()),
             };
-            if let (Err(_), Some(asking)) = (&answer, &mut self.asking) {
-                asking.again(from);
+            if let (Err(_), Some(planner)) = (&answer, &mut self.planner) {
+                planner.reschedule(from);
             }
             changed |= answer?;
         }
-        let Some(asking) = &self.asking else { return Ok(()) };
-        if asking.is_catching_up() {
-            self.next_look = Next::AtOnce;
+        let Some(planner) = &self.planner else { return Ok(()) };
+        if planner.is_catching_up() {
+            self.next_poll = NextPoll::AtOnce;
         }
         if changed {
-            live.send(Tick::Dag { round: asking.end(Strand::Rounds).unwrap_or(0) });
+            live.send(Tick::Dag { round: planner.end(Sequence::Rounds).unwrap_or(0) });
         }
         Ok(())
     }
 
     /// Writes the changes of a response. Returns `false` if nothing changed.
     async fn take(&mut self, connection: &mut AnyConnection, dag: &Dag) -> Result<bool, DatabaseError> {
-        let (lanes, Some(asking)) = (self.lanes, &mut self.asking) else { return Ok(false) };
-        asking.told(dag);
+        let (lanes, Some(planner)) = (self.lanes, &mut self.planner) else { return Ok(false) };
+        planner.record(dag);
         let mut rounds: BTreeMap<u64, Round> = BTreeMap::new();
         let mut cars: BTreeMap<(u64, u64), Vec<DagVertex>> = BTreeMap::new();
         for vertex in &dag.vertices {
@@ -188,28 +188,28 @@ impl Lane {
         for slot in &dag.slots {
             rounds.entry(slot.round).or_default().slots.push(slot.clone());
         }
-        rounds.retain(|number, round| self.is_news(Strand::Rounds, *number, round));
-        cars.retain(|(lane, position), cars| self.is_news(Strand::Lane(*lane), *position, cars));
+        rounds.retain(|number, round| self.is_changed(Sequence::Rounds, *number, round));
+        cars.retain(|(lane, position), cars| self.is_changed(Sequence::Lane(*lane), *position, cars));
         if rounds.is_empty() && cars.is_empty() {
             return Ok(false);
         }
         let written = self.write(connection, rounds, cars).await;
         if written.is_err() {
             // The node will report it again.
-            self.told.clear();
+            self.reported_hashes.clear();
         }
         written.map(|()| true)
     }
 
     /// Returns `true` if this version differs from the last one, and its number is in the kept range.
-    fn is_news(&mut self, strand: Strand, number: u64, what: &impl Serialize) -> bool {
+    fn is_changed(&mut self, sequence: Sequence, number: u64, what: &impl Serialize) -> bool {
         let hash = keccak256(serde_json::to_vec(what).unwrap_or_default());
-        if self.told.len() >= MOST_REMEMBERED {
+        if self.reported_hashes.len() >= MAX_CACHED_HASHES {
             // A version that is no longer cached is compared with the written row.
-            self.told.clear();
+            self.reported_hashes.clear();
         }
-        let first = self.asking.as_ref().map_or(0, |asking| asking.first_kept(strand));
-        self.told.insert((strand, number), hash) != Some(hash) && number >= first
+        let first = self.planner.as_ref().map_or(0, |planner| planner.first_kept(sequence));
+        self.reported_hashes.insert((sequence, number), hash) != Some(hash) && number >= first
     }
 
     async fn write(
@@ -218,14 +218,14 @@ impl Lane {
         rounds: BTreeMap<u64, Round>,
         cars: BTreeMap<(u64, u64), Vec<DagVertex>>,
     ) -> Result<(), DatabaseError> {
-        let Some(asking) = &self.asking else { return Ok(()) };
+        let Some(planner) = &self.planner else { return Ok(()) };
         let mut transaction = connection.begin().await?;
         let (seen_ms, mut merged) = (now_ms(), Vec::with_capacity(rounds.len()));
-        let kept = (!rounds.is_empty()).then_some((asking.first_kept(Strand::Rounds), asking.last_kept(Strand::Rounds)));
-        for (number, told) in rounds {
+        let kept = (!rounds.is_empty()).then_some((planner.first_kept(Sequence::Rounds), planner.last_kept(Sequence::Rounds)));
+        for (number, report) in rounds {
             let row = sql("SELECT content FROM dag_rounds WHERE round = $1").bind(int(number));
             let mut round: Round = known(row.fetch_optional(&mut *transaction).await?)?;
-            round.absorb(told);
+            round.absorb(report);
             merged.push((number, round));
         }
         for rows in rows(merged, seen_ms) {
@@ -234,14 +234,14 @@ impl Lane {
         let conflict = "(lane, position) DO UPDATE SET content = excluded.content";
         let mut rows = Rows::or("dag_cars", &["lane", "position", "at_ms", "content"], conflict);
         let mut touched = BTreeMap::new();
-        for ((lane, position), told) in cars {
+        for ((lane, position), report) in cars {
             let row = sql("SELECT content FROM dag_cars WHERE lane = $1 AND position = $2").bind(int(lane)).bind(int(position));
             let vertices = known(row.fetch_optional(&mut *transaction).await?)?;
             let mut here = Round { vertices, slots: Vec::new() };
-            here.absorb(Round { vertices: told, slots: Vec::new() });
+            here.absorb(Round { vertices: report, slots: Vec::new() });
             let at_ms = here.vertices.iter().filter_map(|car| car.accepted_ms.or(car.proposed_ms)).min().unwrap_or(seen_ms);
             rows.push([lane.into(), position.into(), at_ms.into(), json(&here.vertices).into()]);
-            touched.insert(lane, (asking.first_kept(Strand::Lane(lane)), asking.last_kept(Strand::Lane(lane))));
+            touched.insert(lane, (planner.first_kept(Sequence::Lane(lane)), planner.last_kept(Sequence::Lane(lane))));
         }
         rows.write(&mut transaction).await?;
         if let Some((first, last)) = kept {
@@ -273,7 +273,7 @@ fn known<T: DeserializeOwned + Default>(row: Option<sqlx::any::AnyRow>) -> Resul
 /// Decodes a row of `dag_rounds` (a [`Round`]) or `dag_cars` (a list of vertices).
 pub fn content<T: DeserializeOwned>(row: &sqlx::any::AnyRow) -> Result<T, DatabaseError> {
     let text = row.text("content")?;
-    serde_json::from_str(&text).map_err(|error| DatabaseError::Nonsense { column: "content", problem: error.to_string() })
+    serde_json::from_str(&text).map_err(|error| DatabaseError::InvalidValue { column: "content", problem: error.to_string() })
 }
 
 /// Returns the rows of rounds and of their leaders' commits. `seen_ms` is the time of receipt in Unix milliseconds.
@@ -315,12 +315,12 @@ pub async fn leader_of(readers: &AnyPool, commit: u64) -> Result<Option<Leader>,
     .transpose()
 }
 
-/// Returns the highest stored number of each strand.
-async fn ends(connection: &mut AnyConnection) -> Result<BTreeMap<Strand, u64>, DatabaseError> {
+/// Returns the highest stored number of each sequence.
+async fn ends(connection: &mut AnyConnection) -> Result<BTreeMap<Sequence, u64>, DatabaseError> {
     let mut ends = BTreeMap::new();
     let row = sql("SELECT round FROM dag_rounds ORDER BY round DESC LIMIT 1").fetch_optional(&mut *connection).await?;
     if let Some(row) = row {
-        ends.insert(Strand::Rounds, row.number("round")?);
+        ends.insert(Sequence::Rounds, row.number("round")?);
     }
     // One index lookup for each lane.
     let (mut after, text) = (-1, "SELECT lane, position FROM dag_cars WHERE lane > $1 ORDER BY lane, position LIMIT 1");
@@ -328,7 +328,7 @@ async fn ends(connection: &mut AnyConnection) -> Result<BTreeMap<Strand, u64>, D
         after = row.int("lane")?;
         let last = "SELECT position FROM dag_cars WHERE lane = $1 ORDER BY position DESC LIMIT 1";
         let last = sql(last).bind(after).fetch_one(&mut *connection).await?.number("position")?;
-        ends.insert(Strand::Lane(row.number("lane")?), last);
+        ends.insert(Sequence::Lane(row.number("lane")?), last);
     }
     Ok(ends)
 }

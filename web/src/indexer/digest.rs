@@ -1,6 +1,6 @@
 //! Converts a block to rows. A pure function of the node's response.
 
-use super::events::{self, Moved};
+use super::events::{self, TokenEvent};
 use crate::{
     database::{Place, Rows, int},
     node::{Receipt, Transaction, WholeBlock},
@@ -29,8 +29,8 @@ pub mod role {
 
 /// An inconsistent block: the node is faulty, or has another format.
 #[derive(Debug, thiserror::Error)]
-#[error("block {number} makes no sense: {problem}")]
-pub struct Nonsense {
+#[error("block {number}: invalid response of the node: {problem}")]
+pub struct InvalidBlock {
     /// Block number.
     pub number: u64,
     /// Description of the inconsistency.
@@ -53,7 +53,7 @@ pub struct Digest {
     /// Rows that are written without further processing.
     pub rows: Vec<Rows>,
     /// Token transfers and approvals in order, each with its transaction.
-    pub moved: Vec<(Place, Moved)>,
+    pub token_events: Vec<(Place, TokenEvent)>,
     /// Accounts in the block, with the number of its transactions that each sent or received.
     pub accounts: BTreeMap<Address, u64>,
     /// Contracts created by its transactions: address, creator, transaction.
@@ -123,18 +123,22 @@ const TRANSACTIONS: &[&str] = &[
 ];
 
 /// Converts a block. `seen_ms` is the time of receipt, if the block is new.
-pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, Nonsense> {
+pub fn digest(whole: &WholeBlock, seen_ms: Option<u64>) -> Result<Digest, InvalidBlock> {
     digest_within(whole, seen_ms, Place::ROOM)
 }
 
 /// Like [`digest`], with at most `room` items of one kind in a block, at most [`Place::ROOM`]. Further items are
 /// omitted.
-pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> Result<Digest, Nonsense> {
+pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> Result<Digest, InvalidBlock> {
     let number: u64 = whole.block.number.to();
-    let nonsense = |problem: String| Nonsense { number, problem };
+    let invalid = |problem: String| InvalidBlock { number, problem };
     let (block, receipts) = (&whole.block, &whole.receipts);
     if block.transactions.len() != receipts.len() {
-        return Err(nonsense(format!("{} transactions and {} receipts", block.transactions.len(), receipts.len())));
+        return Err(invalid(format!(
+            "expected one receipt per transaction: {} transactions, {} receipts",
+            block.transactions.len(),
+            receipts.len()
+        )));
     }
     let time_ms =
         whole.ordering.as_ref().map_or(block.timestamp.to::<u64>().saturating_mul(1_000), |ordering| ordering.timestamp_ms);
@@ -145,7 +149,7 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
         time_ms,
         leader: whole.ordering.as_ref().map(|ordering| ordering.leader),
         rows: Vec::new(),
-        moved: Vec::new(),
+        token_events: Vec::new(),
         accounts: BTreeMap::new(),
         created: Vec::new(),
         loggers: BTreeSet::new(),
@@ -159,7 +163,11 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
     };
     let authors = authors(whole);
     if !authors.is_empty() && authors.len() != block.transactions.len() {
-        return Err(nonsense(format!("{} transactions and batches of {}", block.transactions.len(), authors.len())));
+        return Err(invalid(format!(
+            "expected one batch entry per transaction: {} transactions, {} entries",
+            block.transactions.len(),
+            authors.len()
+        )));
     }
     digest.block(whole, seen_ms);
     digest.ordering(whole);
@@ -167,7 +175,10 @@ pub fn digest_within(whole: &WholeBlock, seen_ms: Option<u64>, room: usize) -> R
     let mut activity = BTreeMap::new();
     for (position, (transaction, receipt)) in block.transactions.iter().zip(receipts).take(room).enumerate() {
         if transaction.hash != receipt.transaction_hash {
-            return Err(nonsense(format!("the receipt of {} stands beside {}", receipt.transaction_hash, transaction.hash)));
+            return Err(invalid(format!(
+                "receipt out of order: expected {}, got {}",
+                receipt.transaction_hash, transaction.hash
+            )));
         }
         let place = Place::new(number, position as u64);
         let author = authors.get(position).copied();
@@ -187,7 +198,7 @@ struct TransactionRows {
     logs: Rows,
     /// Gas used by the transactions so far.
     gas: u64,
-    /// Most logs of a block that get rows.
+    /// Maximum number of logs of a block that get rows.
     room: usize,
 }
 
@@ -204,7 +215,7 @@ type Activity = BTreeMap<(Address, i64), u64>;
 impl Digest {
     /// Returns the approximate size in memory in bytes.
     pub fn bytes(&self) -> usize {
-        self.rows.iter().map(Rows::bytes).sum::<usize>() + size_of_val(self.moved.as_slice())
+        self.rows.iter().map(Rows::bytes).sum::<usize>() + size_of_val(self.token_events.as_slice())
     }
 
     fn block(&mut self, whole: &WholeBlock, seen_ms: Option<u64>) {
@@ -272,7 +283,7 @@ impl Digest {
         author: Option<u64>,
         rows: &mut TransactionRows,
         activity: &mut Activity,
-    ) -> Result<(), Nonsense> {
+    ) -> Result<(), InvalidBlock> {
         let succeeded = receipt.status.to::<u64>() == 1;
         let created = receipt.contract_address.filter(|_| transaction.to.is_none() && succeeded);
         self.failed += u64::from(!succeeded);
@@ -317,11 +328,14 @@ impl Digest {
         ]);
         for log in &receipt.logs {
             if log.topics.len() > 4 {
-                return Err(Nonsense { number: self.number, problem: format!("a log of {} topics", log.topics.len()) });
+                return Err(InvalidBlock {
+                    number: self.number,
+                    problem: format!("expected at most 4 topics in a log, got {}", log.topics.len()),
+                });
             }
             had_part(log.address, role::LOGGED);
             self.loggers.insert(log.address);
-            self.moved.extend(events::read(log).into_iter().map(|moved| (place, moved)));
+            self.token_events.extend(events::read(log).into_iter().map(|moved| (place, moved)));
             if rows.logs.len() == rows.room {
                 self.left_out += 1;
                 continue;
@@ -343,8 +357,8 @@ impl Digest {
         let columns = &["place", "transaction_place", "token", "sender", "recipient", "token_id", "amount", "time_ms"];
         let mut transfers = Rows::new("transfers", columns);
         let mut sides = Rows::new("transfer_sides", &["address", "place"]);
-        for (transaction, moved) in &self.moved {
-            let Moved::Transfer { token, from, to, id, amount, .. } = moved else { continue };
+        for (transaction, moved) in &self.token_events {
+            let TokenEvent::Transfer { token, from, to, id, amount, .. } = moved else { continue };
             let parties: BTreeSet<Address> = [*from, *to].into_iter().filter(|party| !party.is_zero()).collect();
             for party in &parties {
                 *activity.entry((*party, transaction.0)).or_default() |= role::MOVED;

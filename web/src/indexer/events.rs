@@ -14,8 +14,8 @@ pub const TRANSFER_SINGLE: B256 = b256!("c3d58168c5ae7397731d063d5bbf3d657854427
 /// `TransferBatch(address,address,address,uint256[],uint256[])`.
 pub const TRANSFER_BATCH: B256 = b256!("4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb");
 
-/// Most items of one batch that are read. A log of 128 KiB has space for half of them.
-const MOST_ITEMS: usize = 4_096;
+/// Maximum number of items of one batch that are read. A log of 128 KiB has space for half of them.
+const MAX_ITEMS: usize = 4_096;
 
 /// Token standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ impl Standard {
 
 /// A token event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum TokenEvent {
     /// A transfer between accounts. A transfer from the zero address is a mint, one to it a burn.
     Transfer {
         /// Contract that emitted the log.
@@ -73,24 +73,24 @@ pub enum Moved {
 }
 
 /// Returns the token events of a log; empty for a log of another shape.
-pub fn read(log: &Log) -> Vec<Moved> {
+pub fn read(log: &Log) -> Vec<TokenEvent> {
     let token = log.address;
     let topic = |at: usize| log.topics.get(at).map(|topic| Address::from_word(*topic));
     let words = || -> Vec<U256> { log.data.chunks_exact(32).map(U256::from_be_slice).collect() };
     let event = (log.topics.first().copied().unwrap_or_default(), log.topics.len(), log.data.len());
     let (Some(first), Some(second)) = (topic(1), topic(2)) else { return Vec::new() };
     let id = || log.topics.get(3).map(|id| U256::from_be_bytes(id.0));
-    let transfer = |standard, from, to, id, amount| Moved::Transfer { token, standard, from, to, id, amount };
+    let transfer = |standard, from, to, id, amount| TokenEvent::Transfer { token, standard, from, to, id, amount };
     match event {
         (TRANSFER, 3, 32) => vec![transfer(Standard::Erc20, first, second, None, words()[0])],
         (TRANSFER, 4, 0) => vec![transfer(Standard::Erc721, first, second, id(), U256::ONE)],
-        (APPROVAL, 3, 32) => vec![Moved::Approval { token, owner: first, spender: second, id: None, amount: words()[0] }],
+        (APPROVAL, 3, 32) => vec![TokenEvent::Approval { token, owner: first, spender: second, id: None, amount: words()[0] }],
         (APPROVAL, 4, 0) => {
             let amount = U256::from(u8::from(!second.is_zero()));
-            vec![Moved::Approval { token, owner: first, spender: second, id: id(), amount }]
+            vec![TokenEvent::Approval { token, owner: first, spender: second, id: id(), amount }]
         }
         (APPROVAL_FOR_ALL, 3, 32) => {
-            vec![Moved::Approval { token, owner: first, spender: second, id: None, amount: words()[0] }]
+            vec![TokenEvent::Approval { token, owner: first, spender: second, id: None, amount: words()[0] }]
         }
         (TRANSFER_SINGLE, 4, 64) => {
             let (Some(to), words) = (topic(3), words()) else { return Vec::new() };
@@ -110,7 +110,7 @@ fn pairs(words: &[U256]) -> Option<Vec<(U256, U256)>> {
     let array = |at: usize| -> Option<&[U256]> {
         let offset: usize = words.get(at)?.try_into().ok().filter(|offset: &usize| offset.is_multiple_of(32))?;
         let rest = words.get(offset / 32..)?;
-        let length: usize = rest.first()?.try_into().ok().filter(|length| *length <= MOST_ITEMS)?;
+        let length: usize = rest.first()?.try_into().ok().filter(|length| *length <= MAX_ITEMS)?;
         rest.get(1..length + 1)
     };
     let (ids, amounts) = (array(0)?, array(1)?);
@@ -133,14 +133,16 @@ mod tests {
 
     fn moves(log: &Log) -> Vec<(Standard, Address, Address, Option<u64>, u64)> {
         let plain = |moved| match moved {
-            Moved::Transfer { standard, from, to, id, amount, .. } => (standard, from, to, id.map(|id| id.to()), amount.to()),
-            Moved::Approval { .. } => panic!("an approval"),
+            TokenEvent::Transfer { standard, from, to, id, amount, .. } => {
+                (standard, from, to, id.map(|id| id.to()), amount.to())
+            }
+            TokenEvent::Approval { .. } => panic!("an approval"),
         };
         read(log).into_iter().map(plain).collect()
     }
 
     #[test]
-    fn the_names_of_events_are_what_they_hash_to() {
+    fn event_topics_match_signatures() {
         for (name, hash) in [
             ("Transfer(address,address,uint256)", TRANSFER),
             ("Approval(address,address,uint256)", APPROVAL),
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn standards_are_told_apart_by_shape() {
+    fn token_standard_follows_from_event_shape() {
         let (alice, bob) = (ALICE.into_word(), BOB.into_word());
         let id = B256::from(U256::from(9));
         let (from, to) = (ALICE, BOB);
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_shape_moves_nothing() {
+    fn malformed_events_are_ignored() {
         let (alice, bob) = (ALICE.into_word(), BOB.into_word());
         for odd in [
             log(&[], &[5]),

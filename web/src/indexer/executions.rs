@@ -1,5 +1,5 @@
 //! Execution statistics of blocks on the followed node. A node keeps them only for its newest blocks and only in
-//! memory, so this lane reads only blocks near the head. Missed ones stay unknown.
+//! memory, so this task reads only blocks near the head. Missed ones stay unknown.
 
 use super::{IndexError, write};
 use crate::{
@@ -15,27 +15,27 @@ use sqlx::{AnyConnection, AnyPool, Connection};
 /// Key in `meta`: the newest block that was requested.
 const KEY: &str = "executions";
 
-/// Most blocks of one turn, and the distance below the head at which a node may still have statistics.
+/// Maximum number of blocks of one turn, and the distance below the head at which a node may still have statistics.
 const AT_ONCE: u64 = 64;
 const REACH: u64 = 1_024;
 
 /// The sync task for execution statistics.
 #[derive(Debug, Default)]
-pub struct Lane {
+pub struct SyncTask {
     /// `false` once the node rejected the method.
     served: bool,
-    asked: Option<u64>,
+    requested: Option<u64>,
 }
 
-impl Lane {
+impl SyncTask {
     /// Resets the knowledge about the node, which may have been replaced.
-    pub fn introduced(&mut self) {
+    pub fn chain_identified(&mut self) {
         self.served = true;
     }
 
-    /// Resets the lane after a revert of the chain.
-    pub fn forget(&mut self) {
-        self.asked = None;
+    /// Resets the task after a revert of the chain.
+    pub fn reset(&mut self) {
+        self.requested = None;
     }
 
     /// Processes the next blocks, up to `tip`. Returns `true` if there are more.
@@ -43,39 +43,39 @@ impl Lane {
         if !self.served {
             return Ok(false);
         }
-        let asked = match self.asked {
-            Some(asked) => asked,
-            None => write::remembered(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
+        let requested = match self.requested {
+            Some(requested) => requested,
+            None => write::meta(connection, KEY).await?.and_then(|known| known.parse().ok()).unwrap_or(0),
         };
-        let asked = asked.max(tip.saturating_sub(REACH));
-        let until = tip.min(asked + AT_ONCE);
-        if until <= asked {
+        let requested = requested.max(tip.saturating_sub(REACH));
+        let until = tip.min(requested + AT_ONCE);
+        if until <= requested {
             return Ok(false);
         }
         let request = |number| Request { method: "corniche_getExecution", params: json!([quantity(number)]) };
-        let answers = node.ask_all::<Option<Execution>>((asked + 1..=until).map(request).collect()).await;
-        let answers: Result<Vec<_>, _> =
-            answers.and_then(|answers| answers.into_iter().map(|answer| answer.map_err(NodeError::from)).collect());
-        let told = match answers {
-            Ok(told) => told,
-            // Statistics are optional, so no other lane waits for them. They are requested again with the next block.
+        let responses = node.ask_all::<Option<Execution>>((requested + 1..=until).map(request).collect()).await;
+        let responses: Result<Vec<_>, _> =
+            responses.and_then(|responses| responses.into_iter().map(|response| response.map_err(NodeError::from)).collect());
+        let statistics = match responses {
+            Ok(statistics) => statistics,
+            // Statistics are optional, so no other task waits for them. They are requested again with the next block.
             Err(error) => {
-                tracing::debug!(%error, "the node does not say what blocks took");
+                tracing::debug!(%error, "no execution statistics from the node");
                 self.served = !error.is_refusal();
                 return Ok(false);
             }
         };
         let text = "SELECT number, transactions FROM blocks WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3";
-        let blocks = sql(text).bind(int(asked)).bind(int(until)).bind(int(AT_ONCE)).fetch_all(&mut *connection).await;
+        let blocks = sql(text).bind(int(requested)).bind(int(until)).bind(int(AT_ONCE)).fetch_all(&mut *connection).await;
         let mut rows = rows();
-        for (block, told) in blocks.map_err(DatabaseError::from)?.iter().zip(told) {
-            push(&mut rows, block.number("number")?, block.number("transactions")?, told);
+        for (block, statistics) in blocks.map_err(DatabaseError::from)?.iter().zip(statistics) {
+            push(&mut rows, block.number("number")?, block.number("transactions")?, statistics);
         }
         let mut transaction = connection.begin().await.map_err(DatabaseError::from)?;
         rows.write(&mut transaction).await?;
-        write::remember(&mut transaction, KEY, until.to_string()).await?;
+        write::set_meta(&mut transaction, KEY, until.to_string()).await?;
         transaction.commit().await.map_err(DatabaseError::from)?;
-        self.asked = Some(until);
+        self.requested = Some(until);
         Ok(until < tip)
     }
 }
@@ -88,25 +88,25 @@ pub fn rows() -> Rows {
 }
 
 /// Adds the statistics of a block, unless they belong to another one.
-pub fn push(rows: &mut Rows, block: u64, transactions: u64, told: Option<Execution>) {
+pub fn push(rows: &mut Rows, block: u64, transactions: u64, statistics: Option<Execution>) {
     // The sizes must match, otherwise the statistics belong to another block.
-    let fits = |told: &Execution| {
-        let received = told.received_of.len() as u64;
-        [&told.lane_of, &told.runs_of].iter().all(|each| each.len() as u64 == transactions)
+    let fits = |statistics: &Execution| {
+        let received = statistics.received_of.len() as u64;
+        [&statistics.lane_of, &statistics.runs_of].iter().all(|each| each.len() as u64 == transactions)
             && [0, 8 * transactions].contains(&received)
     };
-    let Some(told) = told.filter(fits) else { return };
+    let Some(statistics) = statistics.filter(fits) else { return };
     rows.push([
         block.into(),
-        told.threads.into(),
-        told.runs.into(),
-        told.runs_again.into(),
-        told.waits.into(),
-        told.adopted.into(),
-        told.duration_us.into(),
-        told.lane_of.into(),
-        told.runs_of.into(),
-        told.received_of.into(),
+        statistics.threads.into(),
+        statistics.runs.into(),
+        statistics.runs_again.into(),
+        statistics.waits.into(),
+        statistics.adopted.into(),
+        statistics.duration_us.into(),
+        statistics.lane_of.into(),
+        statistics.runs_of.into(),
+        statistics.received_of.into(),
     ]);
 }
 

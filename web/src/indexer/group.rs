@@ -1,7 +1,7 @@
 //! Groups of blocks that are written in one database transaction. A transaction costs as much as many rows, so a group
 //! has many blocks. But a waiting group uses memory, and the size of its blocks is untrusted.
 
-use super::{contracts::MOST_ABI_BYTES, digest::Digest};
+use super::{contracts::MAX_ABI_BYTES, digest::Digest};
 use alloy_primitives::Address;
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub const TRANSACTIONS_IN_GROUP: u64 = 4_000;
 /// Bytes of rows at which a group is full.
 const BYTES_IN_GROUP: usize = 32 << 20;
 /// Number of contracts at which a group is full. Their ABIs are loaded before the group is written.
-const CONTRACTS_IN_GROUP: usize = (64 << 20) / MOST_ABI_BYTES;
+const CONTRACTS_IN_GROUP: usize = (64 << 20) / MAX_ABI_BYTES;
 
 /// Blocks to be written; each is the parent of the next one.
 #[derive(Debug, Default)]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_full_of_blocks_or_of_what_strangers_wrote_into_them() {
+    fn group_is_limited_by_blocks_and_bytes() {
         assert_eq!(room(|_| block(0, Vec::new())), BLOCKS_IN_GROUP);
         assert_eq!(room(|_| block(1 << 20, Vec::new())), 32);
         assert_eq!(room(|_| block(0, vec![log(1, 1 << 19), log(1, 1 << 19)])), 32);

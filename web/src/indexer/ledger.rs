@@ -3,7 +3,7 @@
 //! Events are claims of the contract. A token whose events transfer more than a holder has is marked as inconsistent;
 //! its numbers are then only sums of events. They saturate at zero and at 256 bits.
 
-use super::events::{Moved, Standard};
+use super::events::{Standard, TokenEvent};
 use alloy_primitives::{Address, U256};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,10 +41,10 @@ pub struct Ledger {
 }
 
 /// Returns the keys of the balances that these events touch.
-pub fn touched<'a>(moved: impl Iterator<Item = &'a Moved>) -> BTreeSet<Key> {
+pub fn touched<'a>(moved: impl Iterator<Item = &'a TokenEvent>) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
     for moved in moved {
-        let Moved::Transfer { token, from, to, id, .. } = moved else { continue };
+        let TokenEvent::Transfer { token, from, to, id, .. } = moved else { continue };
         for holder in [from, to].into_iter().filter(|holder| !holder.is_zero()) {
             keys.extend([(*token, *holder, None), (*token, *holder, *id)]);
         }
@@ -64,8 +64,8 @@ impl Ledger {
     }
 
     /// Applies a transfer.
-    pub fn apply(&mut self, moved: &Moved) {
-        let Moved::Transfer { token, standard, from, to, id, amount } = moved else { return };
+    pub fn apply(&mut self, moved: &TokenEvent) {
+        let TokenEvent::Transfer { token, standard, from, to, id, amount } = moved else { return };
         let mut sums = *self.sums.entry(*token).or_insert_with(|| Sums::new(*standard));
         sums.transfers += 1;
         let ids = if id.is_some() { &[None, *id][..] } else { &[None] };
@@ -121,9 +121,9 @@ mod tests {
     const ALICE: Address = Address::repeat_byte(2);
     const BOB: Address = Address::repeat_byte(3);
 
-    fn moved(from: Address, to: Address, id: Option<u64>, amount: u64) -> Moved {
+    fn moved(from: Address, to: Address, id: Option<u64>, amount: u64) -> TokenEvent {
         let standard = if id.is_some() { Standard::Erc1155 } else { Standard::Erc20 };
-        Moved::Transfer { token: TOKEN, standard, from, to, id: id.map(U256::from), amount: U256::from(amount) }
+        TokenEvent::Transfer { token: TOKEN, standard, from, to, id: id.map(U256::from), amount: U256::from(amount) }
     }
 
     fn held(ledger: &Ledger) -> Vec<(Address, Option<u64>, u64)> {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn balances_and_supply_add_up() {
+    fn transfers_update_balances_and_supply() {
         let mut ledger = Ledger::default();
         for step in [moved(Address::ZERO, ALICE, None, 10), moved(ALICE, BOB, None, 10), moved(BOB, Address::ZERO, None, 4)] {
             ledger.apply(&step);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_of_two_ids_is_one_holder() {
+    fn holder_of_two_ids_counts_once() {
         let mut ledger = Ledger::default();
         for step in
             [moved(Address::ZERO, ALICE, Some(1), 1), moved(Address::ZERO, ALICE, Some(2), 5), moved(ALICE, BOB, Some(1), 1)]
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_to_oneself_changes_nothing() {
+    fn self_transfer_changes_nothing() {
         let mut ledger = Ledger::default();
         ledger.apply(&moved(Address::ZERO, ALICE, None, 10));
         ledger.apply(&moved(ALICE, ALICE, None, 10));
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_had_is_marked_and_stays_in_bounds() {
+    fn overdraft_marks_token_inconsistent() {
         let mut ledger = Ledger::default();
         ledger.apply(&moved(ALICE, BOB, None, 10));
         assert_eq!(held(&ledger), [(ALICE, None, 0), (BOB, None, 10)]);
         assert!(!ledger.sums()[&TOKEN].consistent);
 
         let mut ledger = Ledger::default();
-        let all = Moved::Transfer {
+        let all = TokenEvent::Transfer {
             token: TOKEN,
             standard: Standard::Erc20,
             from: Address::ZERO,

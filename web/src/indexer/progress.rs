@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Minimum interval between two log lines.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Block and time of the last log line.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,9 @@ impl Progress {
     }
 
     /// Advances to this block. Returns the blocks a second since the last line if a line is due; never near the end.
-    pub fn come_to(&mut self, number: u64, is_near: bool, now: Instant) -> Option<f64> {
+    pub fn advance(&mut self, number: u64, is_near: bool, now: Instant) -> Option<f64> {
         let since = now.saturating_duration_since(self.at);
-        if !is_near && since < TELL_EVERY {
+        if !is_near && since < LOG_INTERVAL {
             return None;
         }
         let before = std::mem::replace(self, Self::begin(number, now));
@@ -34,14 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_due_now_and_then_while_there_is_far_to_go() {
+    fn progress_is_logged_at_intervals() {
         let begin = Instant::now();
         let after = |seconds| begin + Duration::from_secs(seconds);
         let mut progress = Progress::begin(100, begin);
-        assert_eq!(progress.come_to(150, false, after(4)), None, "too soon");
-        assert_eq!(progress.come_to(200, false, after(5)), Some(20.0));
-        assert_eq!(progress.come_to(210, false, after(9)), None, "too soon after the last one");
-        assert_eq!(progress.come_to(210, true, after(60)), None, "near the end there is nothing to tell");
-        assert_eq!(progress.come_to(260, false, after(65)), Some(10.0), "since it was near the end");
+        assert_eq!(progress.advance(150, false, after(4)), None, "too soon");
+        assert_eq!(progress.advance(200, false, after(5)), Some(20.0));
+        assert_eq!(progress.advance(210, false, after(9)), None, "too soon after the last one");
+        assert_eq!(progress.advance(210, true, after(60)), None, "near the end there is nothing to tell");
+        assert_eq!(progress.advance(260, false, after(65)), Some(10.0), "since it was near the end");
     }
 }

@@ -9,13 +9,13 @@ use tokio::sync::{Notify, watch};
 use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
 
 /// Pause between two attempts to connect.
-const PAUSE: Duration = Duration::from_secs(5);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Timeout without any message. A node pings every 30 seconds; a silent connection is dead.
-const SILENCE: Duration = Duration::from_secs(75);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// A header is smaller than one kilobyte.
-const MOST_MESSAGE_BYTES: usize = 64 << 10;
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
 /// Ids of the subscription requests.
 const HEADS: u64 = 1;
@@ -42,10 +42,10 @@ impl Topics {
 
 /// Knowledge about the node's DAG from notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DagNews {
+pub enum DagNotice {
     /// No subscription: the node has no DAG, is of an older version, or is unreachable.
     #[default]
-    NotTold,
+    NotSubscribed,
     /// Subscribed; no notification since the last poll.
     Quiet,
     /// A notification came since the last poll.
@@ -54,29 +54,29 @@ pub enum DagNews {
 
 /// Notifications of the node.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct Notifications {
     heads: Notify,
-    dag: watch::Sender<DagNews>,
+    dag: watch::Sender<DagNotice>,
 }
 
-impl News {
+impl Notifications {
     /// Returns the state of the DAG.
-    pub fn dag(&self) -> DagNews {
+    pub fn dag(&self) -> DagNotice {
         *self.dag.borrow()
     }
 
     /// Marks the start of a poll. Later notifications may be about data that this poll does not show.
-    pub fn looks_at_dag(&self) {
-        self.dag.send_modify(|news| {
-            if *news == DagNews::Grew {
-                *news = DagNews::Quiet;
+    pub fn dag_poll_started(&self) {
+        self.dag.send_modify(|notifications| {
+            if *notifications == DagNotice::Grew {
+                *notifications = DagNotice::Quiet;
             }
         });
     }
 
     /// Sets the state of the DAG.
-    pub fn tell_dag(&self, news: DagNews) {
-        self.dag.send_replace(news);
+    pub fn set_dag(&self, notifications: DagNotice) {
+        self.dag.send_replace(notifications);
     }
 
     /// Waits for a new head.
@@ -85,30 +85,30 @@ impl News {
     }
 }
 
-/// Forwards notifications until the task is dropped. Reconnects after [`PAUSE`].
-pub async fn listen(url: String, topics: Topics, news: Arc<News>) {
+/// Forwards notifications until the task is dropped. Reconnects after [`RECONNECT_PAUSE`].
+pub async fn listen(url: String, topics: Topics, notifications: Arc<Notifications>) {
     // The node serves HTTP and WebSocket on one port.
     let url = url.replacen("http", "ws", 1);
     loop {
-        if let Err(error) = hear(&url, topics, &news).await {
-            tracing::debug!(%error, "the node says nothing by itself");
+        if let Err(error) = read_messages(&url, topics, &notifications).await {
+            tracing::debug!(%error, "subscription failed; reconnecting");
         }
-        news.tell_dag(DagNews::NotTold);
-        tokio::time::sleep(PAUSE).await;
+        notifications.set_dag(DagNotice::NotSubscribed);
+        tokio::time::sleep(RECONNECT_PAUSE).await;
     }
 }
 
-async fn hear(url: &str, topics: Topics, news: &News) -> Result<(), tungstenite::Error> {
-    let config = WebSocketConfig::default().max_message_size(Some(MOST_MESSAGE_BYTES)).max_frame_size(Some(MOST_MESSAGE_BYTES));
+async fn read_messages(url: &str, topics: Topics, notifications: &Notifications) -> Result<(), tungstenite::Error> {
+    let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE_BYTES)).max_frame_size(Some(MAX_MESSAGE_BYTES));
     let (mut socket, _) = tokio_tungstenite::connect_async_with_config(url, Some(config), true).await?;
     for (id, topic) in topics.requests() {
         let subscribe = json!({"jsonrpc": "2.0", "id": id, "method": "eth_subscribe", "params": [topic]});
         socket.send(Message::text(subscribe.to_string())).await?;
     }
     let mut listener = Listener::default();
-    while let Ok(Some(message)) = tokio::time::timeout(SILENCE, socket.next()).await {
+    while let Ok(Some(message)) = tokio::time::timeout(SILENCE_TIMEOUT, socket.next()).await {
         if let Message::Text(text) = message? {
-            listener.hear(text.as_str(), news);
+            listener.handle(text.as_str(), notifications);
         }
     }
     Ok(())
@@ -123,34 +123,34 @@ struct Listener {
 
 /// The parts of a message that this needs.
 #[derive(Debug, Default, Deserialize)]
-struct Said {
+struct Incoming {
     id: Option<u64>,
     /// Id of a subscription in a response; `None` in an error.
     result: Option<String>,
     /// Parameters of a notification.
-    params: Option<Told>,
+    params: Option<Params>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Told {
+struct Params {
     subscription: String,
 }
 
 impl Listener {
-    fn hear(&mut self, text: &str, news: &News) {
-        let said: Said = serde_json::from_str(text).unwrap_or_default();
-        let told = said.params.map(|told| told.subscription);
-        if said.id == Some(DAG) {
-            self.dag = said.result;
+    fn handle(&mut self, text: &str, notifications: &Notifications) {
+        let message: Incoming = serde_json::from_str(text).unwrap_or_default();
+        let subscription = message.params.map(|params| params.subscription);
+        if message.id == Some(DAG) {
+            self.dag = message.result;
             if self.dag.is_some() {
                 // The DAG may have grown before the subscription.
-                news.tell_dag(DagNews::Grew);
+                notifications.set_dag(DagNotice::Grew);
             }
-        } else if told.is_some() && told == self.dag {
-            news.tell_dag(DagNews::Grew);
+        } else if subscription.is_some() && subscription == self.dag {
+            notifications.set_dag(DagNotice::Grew);
         } else {
             // Any other message: polling the head is harmless.
-            news.heads.notify_one();
+            notifications.heads.notify_one();
         }
     }
 }
@@ -166,41 +166,41 @@ mod tests {
         json!({"jsonrpc": "2.0", "id": id, "result": name}).to_string()
     }
 
-    fn told(name: &str, what: Value) -> String {
+    fn notification(name: &str, what: Value) -> String {
         let params = json!({"subscription": name, "result": what});
         json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": params}).to_string()
     }
 
     /// Returns `true` if there is a new head.
-    fn head(news: &News) -> bool {
-        news.new_head().now_or_never().is_some()
+    fn head(notifications: &Notifications) -> bool {
+        notifications.new_head().now_or_never().is_some()
     }
 
     #[test]
-    fn each_subscription_is_news_of_its_own() {
-        let (news, mut listener) = (News::default(), Listener::default());
-        listener.hear(&answer(HEADS, "0xa"), &news);
-        assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold));
-        listener.hear(&answer(DAG, "0xb"), &news);
-        assert_eq!((head(&news), news.dag()), (false, DagNews::Grew), "it may have grown before");
-        news.looks_at_dag();
-        listener.hear(&told("0xa", json!({"number": "0x1"})), &news);
-        assert_eq!((head(&news), news.dag()), (true, DagNews::Quiet));
-        listener.hear(&told("0xb", json!({"newestRound": "0x1"})), &news);
-        assert_eq!((head(&news), news.dag()), (false, DagNews::Grew));
+    fn subscriptions_are_distinguished() {
+        let (notifications, mut listener) = (Notifications::default(), Listener::default());
+        listener.handle(&answer(HEADS, "0xa"), &notifications);
+        assert_eq!((head(&notifications), notifications.dag()), (true, DagNotice::NotSubscribed));
+        listener.handle(&answer(DAG, "0xb"), &notifications);
+        assert_eq!((head(&notifications), notifications.dag()), (false, DagNotice::Grew), "it may have grown before");
+        notifications.dag_poll_started();
+        listener.handle(&notification("0xa", json!({"number": "0x1"})), &notifications);
+        assert_eq!((head(&notifications), notifications.dag()), (true, DagNotice::Quiet));
+        listener.handle(&notification("0xb", json!({"newestRound": "0x1"})), &notifications);
+        assert_eq!((head(&notifications), notifications.dag()), (false, DagNotice::Grew));
     }
 
     #[test]
-    fn a_node_that_does_not_tell_of_its_dag_tells_of_heads() {
-        let (news, mut listener) = (News::default(), Listener::default());
+    fn rejected_dag_subscription_keeps_heads() {
+        let (notifications, mut listener) = (Notifications::default(), Listener::default());
         for refusal in ["this node has no DAG to show: a full node", "no \"corniche_dag\" subscription in eth namespace"] {
             let error = json!({"code": -32000, "message": refusal});
-            listener.hear(&json!({"jsonrpc": "2.0", "id": DAG, "error": error}).to_string(), &news);
-            listener.hear(&told("0xa", json!({"number": "0x1"})), &news);
-            assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold), "{refusal}");
+            listener.handle(&json!({"jsonrpc": "2.0", "id": DAG, "error": error}).to_string(), &notifications);
+            listener.handle(&notification("0xa", json!({"number": "0x1"})), &notifications);
+            assert_eq!((head(&notifications), notifications.dag()), (true, DagNotice::NotSubscribed), "{refusal}");
         }
-        listener.hear("what is this?", &news);
-        assert_eq!((head(&news), news.dag()), (true, DagNews::NotTold));
+        listener.handle("what is this?", &notifications);
+        assert_eq!((head(&notifications), notifications.dag()), (true, DagNotice::NotSubscribed));
     }
 
     fn url(place: &TcpListener) -> String {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_keeps_nothing_of_the_dag_does_not_ask_to_be_told_of_it() {
+    async fn no_rounds_no_dag_subscription() {
         let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let listening = tokio::spawn(listen(url(&place), Topics::Heads, Arc::default()));
         let mut node = tokio_tungstenite::accept_async(place.accept().await.unwrap().0).await.unwrap();
@@ -223,11 +223,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_heard_ends_with_the_connection() {
+    async fn disconnect_ends_dag_subscription() {
         let place = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let news = Arc::new(News::default());
-        let mut dag = news.dag.subscribe();
-        let listening = tokio::spawn(listen(url(&place), Topics::HeadsAndDag, Arc::clone(&news)));
+        let notifications = Arc::new(Notifications::default());
+        let mut dag = notifications.dag.subscribe();
+        let listening = tokio::spawn(listen(url(&place), Topics::HeadsAndDag, Arc::clone(&notifications)));
         let mut node = tokio_tungstenite::accept_async(place.accept().await.unwrap().0).await.unwrap();
         for topic in ["newHeads", "corniche_dag"] {
             let asked = node.next().await.unwrap().unwrap();
@@ -236,9 +236,9 @@ mod tests {
             let answer = answer(asked["id"].as_u64().unwrap(), topic);
             node.send(Message::text(answer)).await.unwrap();
         }
-        dag.wait_for(|news| *news == DagNews::Grew).await.unwrap();
+        dag.wait_for(|notifications| *notifications == DagNotice::Grew).await.unwrap();
         drop(node);
-        dag.wait_for(|news| *news == DagNews::NotTold).await.unwrap();
+        dag.wait_for(|notifications| *notifications == DagNotice::NotSubscribed).await.unwrap();
         listening.abort();
     }
 }

@@ -2,7 +2,7 @@
 //! short queue to the indexer, which owns the only connection that writes.
 //!
 //! An uploaded ABI is not verified. It is only possible to check whether the code mentions the functions: a contract
-//! compares a call's selector with the known ones, so nearly all of them are constants in its code ([`mentions`]). This
+//! compares a call's selector with the known ones, so nearly all of them are constants in its code ([`count_selectors`]). This
 //! does not check the names of parameters, and a function name with a given 4-byte hash is found in a minute. So the
 //! first upload is kept, and later ones cannot change what others have seen.
 
@@ -10,7 +10,6 @@ use super::{contracts::Code, write};
 use crate::{
     database::{DatabaseError, Read, sql},
     node::{Node, NodeError},
-    words::contract as words,
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Address;
@@ -18,29 +17,29 @@ use sqlx::AnyConnection;
 use std::{collections::HashSet, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
-/// Most waiting uploads. Further ones are rejected as busy.
-const MOST_WAITING: usize = 8;
+/// Maximum number of waiting uploads. Further ones are rejected as busy.
+const MAX_WAITING: usize = 8;
 
-/// Most time that an uploader waits for the indexer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time that an uploader waits for the indexer.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason why an upload was rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum UploadError {
     /// The code contains an ABI.
-    #[error("{}", words::CARRIED)]
-    Carried,
+    #[error("the module contains an ABI, which an upload cannot replace")]
+    Embedded,
     /// There is an uploaded ABI already.
-    #[error("{}", words::TAKEN)]
-    Taken,
+    #[error("an ABI was already uploaded for this contract, and it cannot be replaced; see the top of this page")]
+    AlreadyUploaded,
     /// The account has no code.
-    #[error("{}", words::NO_CONTRACT)]
+    #[error("no contract at this address in the indexed blocks")]
     NoContract,
     /// The queue is full, or the indexer did not answer in time.
-    #[error("{}", words::BUSY)]
+    #[error("upload queue full or indexer busy; retry in a moment")]
     Busy,
     /// The indexer has stopped.
-    #[error("{}", words::STOPPED)]
+    #[error("the indexer has stopped and accepts no uploads")]
     Stopped,
     /// Database error.
     #[error(transparent)]
@@ -55,7 +54,7 @@ pub enum Refused {
 struct Upload {
     address: Address,
     abi: String,
-    answer: oneshot::Sender<Result<(), Refused>>,
+    answer: oneshot::Sender<Result<(), UploadError>>,
 }
 
 /// Sending end of the upload queue, for pages. Cheap to clone.
@@ -68,20 +67,20 @@ pub struct Inbox(mpsc::Receiver<Upload>);
 
 /// Creates the upload queue.
 pub fn channel() -> (Uploads, Inbox) {
-    let (sender, receiver) = mpsc::channel(MOST_WAITING);
+    let (sender, receiver) = mpsc::channel(MAX_WAITING);
     (Uploads(sender), Inbox(receiver))
 }
 
 impl Uploads {
     /// Submits an ABI and waits until it is stored.
-    pub async fn keep(&self, address: Address, abi: String) -> Result<(), Refused> {
+    pub async fn keep(&self, address: Address, abi: String) -> Result<(), UploadError> {
         let (answer, kept) = oneshot::channel();
         self.0.try_send(Upload { address, abi, answer }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Refused::Busy,
-            mpsc::error::TrySendError::Closed(_) => Refused::Stopped,
+            mpsc::error::TrySendError::Full(_) => UploadError::Busy,
+            mpsc::error::TrySendError::Closed(_) => UploadError::Stopped,
         })?;
-        let kept = tokio::time::timeout(PATIENCE, kept).await.map_err(|_| Refused::Busy)?;
-        kept.map_err(|_| Refused::Stopped)?
+        let kept = tokio::time::timeout(UPLOAD_TIMEOUT, kept).await.map_err(|_| UploadError::Busy)?;
+        kept.map_err(|_| UploadError::Stopped)?
     }
 }
 
@@ -99,24 +98,24 @@ impl Inbox {
     }
 }
 
-async fn keep(node: &Node, connection: &mut AnyConnection, tip: Option<u64>, upload: &Upload) -> Result<(), Refused> {
+async fn keep(node: &Node, connection: &mut AnyConnection, tip: Option<u64>, upload: &Upload) -> Result<(), UploadError> {
     let address = upload.address;
     if source(connection, address).await?.is_none() {
         // At the newest indexed block. A contract from a later block gets its row, and its creator, with that block.
-        let tip = tip.ok_or(Refused::NoContract)?;
+        let tip = tip.ok_or(UploadError::NoContract)?;
         let code = node.code_after(address, tip).await?;
         if code.is_empty() {
-            return Err(Refused::NoContract);
+            return Err(UploadError::NoContract);
         }
         write::write_contract(connection, address, None, None, &Code::read(&code)).await?;
     }
     if source(connection, address).await?.as_deref() == Some("module") {
-        return Err(Refused::Carried);
+        return Err(UploadError::Embedded);
     }
     let text = "UPDATE contracts SET abi = $1, abi_source = 'uploaded' WHERE address = $2 AND abi_source = ''";
     let update = sql(text).bind(upload.abi.clone()).bind(address.to_vec());
     match update.execute(connection).await.map_err(DatabaseError::from)?.rows_affected() {
-        0 => Err(Refused::Taken),
+        0 => Err(UploadError::AlreadyUploaded),
         _ => Ok(()),
     }
 }
@@ -129,7 +128,7 @@ async fn source(connection: &mut AnyConnection, address: Address) -> Result<Opti
 
 /// Returns how many of the ABI's functions the module mentions, and how many there are. Compilers write a selector as
 /// an integer, in either byte order, or as raw bytes.
-pub fn mentions(module: &[u8], abi: &JsonAbi) -> (usize, usize) {
+pub fn count_selectors(module: &[u8], abi: &JsonAbi) -> (usize, usize) {
     let wanted: HashSet<u32> = abi.functions().map(|function| u32::from_be_bytes(function.selector().0)).collect();
     let mut found = HashSet::new();
     for at in 0..module.len() {
@@ -166,7 +165,7 @@ mod tests {
     const SECOND: &str = r#"[{"type":"event","name":"Second","inputs":[],"anonymous":false}]"#;
 
     #[tokio::test]
-    async fn the_first_upload_stays() {
+    async fn second_upload_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::in_file(&folder.path().join("explorer.db")).await.unwrap();
         let mut connection = database.writer().await.unwrap();
@@ -183,7 +182,7 @@ mod tests {
             outcomes.push(kept.map_err(|refused| std::mem::discriminant(&refused)));
         }
         let [taken, carried, no_contract] =
-            [&Refused::Taken, &Refused::Carried, &Refused::NoContract].map(std::mem::discriminant);
+            [&UploadError::AlreadyUploaded, &UploadError::Embedded, &UploadError::NoContract].map(std::mem::discriminant);
         assert_eq!(outcomes, [Ok(()), Err(taken), Err(taken), Err(carried), Err(no_contract)]);
         for (address, abi, source) in [(bare, FIRST, "uploaded"), (speaking, FIRST, "module")] {
             let row = sql("SELECT abi, abi_source FROM contracts WHERE address = $1").bind(address.to_vec());
@@ -191,23 +190,23 @@ mod tests {
             assert_eq!((row.text("abi").unwrap().as_str(), row.text("abi_source").unwrap().as_str()), (abi, source));
         }
         drop(inbox);
-        assert!(matches!(uploads.keep(bare, FIRST.into()).await, Err(Refused::Stopped)));
+        assert!(matches!(uploads.keep(bare, FIRST.into()).await, Err(UploadError::Stopped)));
     }
 
     #[tokio::test]
-    async fn the_queue_has_an_end() {
+    async fn full_queue_rejects_uploads() {
         let (uploads, _inbox) = channel();
         let mut waiting = Vec::new();
-        for _ in 0..=MOST_WAITING {
+        for _ in 0..=MAX_WAITING {
             let mut keep = Box::pin(uploads.keep(Address::ZERO, String::new()));
             waiting.push((futures::poll!(&mut keep), keep));
         }
-        let refused = waiting.iter().filter(|(poll, _)| matches!(poll, std::task::Poll::Ready(Err(Refused::Busy)))).count();
+        let refused = waiting.iter().filter(|(poll, _)| matches!(poll, std::task::Poll::Ready(Err(UploadError::Busy)))).count();
         assert_eq!(refused, 1);
     }
 
     #[test]
-    fn numbers_are_read_as_modules_have_them() {
+    fn leb128_constants_are_decoded() {
         for (number, bytes) in [
             (0, &[0x00][..]),
             (63, &[0x3f]),
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_mentions_what_it_compares_with() {
+    fn selectors_are_found_in_code() {
         let abi = r#"[{"type":"function","name":"number","inputs":[],"outputs":[],"stateMutability":"view"},
                       {"type":"function","name":"other","inputs":[],"outputs":[],"stateMutability":"view"}]"#;
         let abi: JsonAbi = serde_json::from_str(abi).unwrap();
@@ -236,9 +235,9 @@ mod tests {
             &[0x83, 0x81, 0xf5, 0x8a],
             &[0x8a, 0xf5, 0x81, 0x83],
         ] {
-            assert_eq!(mentions(&code(bytes), &abi), (1, 2), "{bytes:x?}");
+            assert_eq!(count_selectors(&code(bytes), &abi), (1, 2), "{bytes:x?}");
         }
-        assert_eq!(mentions(&code(&[0x8a, 0xeb, 0x87, 0x9c, 0x79]), &abi), (0, 2));
-        assert_eq!(mentions(b"", &abi), (0, 2));
+        assert_eq!(count_selectors(&code(&[0x8a, 0xeb, 0x87, 0x9c, 0x79]), &abi), (0, 2));
+        assert_eq!(count_selectors(b"", &abi), (0, 2));
     }
 }

@@ -2,11 +2,11 @@
 //! block is either complete or absent.
 
 use super::{
-    books::{self, Books},
     contracts::{self, Code},
     digest::{DAY_MS, Digest},
-    events::{Moved, Standard},
-    tokens::{self, Name},
+    events::{Standard, TokenEvent},
+    token_balances::{self, TokenBalances},
+    tokens::{self, TokenMetadata},
 };
 use crate::database::{DatabaseError, Keys, Place, Read, Rows, Value, amount, int, sql};
 use alloy_primitives::{Address, B256, U256};
@@ -24,16 +24,16 @@ pub struct Tip {
 
 /// Data about a group of blocks that the node was asked for in addition.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct FetchedMetadata {
     /// Metadata of new tokens.
-    pub tokens: BTreeMap<Address, Name>,
+    pub tokens: BTreeMap<Address, TokenMetadata>,
     /// Code of new contracts, as of now.
     pub contracts: BTreeMap<Address, Code>,
 }
 
 /// Tokens and contracts that the node must be asked about before a group is written.
 #[derive(Debug, Default)]
-pub struct Unknown {
+pub struct MissingMetadata {
     /// Tokens without a row.
     pub tokens: Vec<Address>,
     /// Contracts without a row.
@@ -59,31 +59,31 @@ pub async fn time_of(connection: &mut AnyConnection, number: u64) -> Result<u64,
 }
 
 /// Returns a value of `meta`.
-pub async fn remembered(connection: &mut AnyConnection, key: &'static str) -> Result<Option<String>, DatabaseError> {
+pub async fn meta(connection: &mut AnyConnection, key: &'static str) -> Result<Option<String>, DatabaseError> {
     let row = sql("SELECT value FROM meta WHERE key = $1").bind(key.to_owned()).fetch_optional(connection).await?;
     row.map(|row| row.text("value")).transpose()
 }
 
 /// Sets a value of `meta`.
-pub async fn remember(connection: &mut AnyConnection, key: &'static str, value: String) -> Result<(), DatabaseError> {
+pub async fn set_meta(connection: &mut AnyConnection, key: &'static str, value: String) -> Result<(), DatabaseError> {
     let text = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
     sql(text).bind(key.to_owned()).bind(value).execute(connection).await?;
     Ok(())
 }
 
 /// Returns the tokens and contracts of these blocks that have no row yet.
-pub async fn unknown(connection: &mut AnyConnection, digests: &[Digest]) -> Result<Unknown, DatabaseError> {
+pub async fn missing_metadata(connection: &mut AnyConnection, digests: &[Digest]) -> Result<MissingMetadata, DatabaseError> {
     let mut tokens = BTreeSet::new();
     let mut contracts = BTreeSet::new();
     for digest in digests {
-        tokens.extend(digest.moved.iter().filter_map(|(_, moved)| match moved {
-            Moved::Transfer { token, .. } => Some(*token),
-            Moved::Approval { .. } => None,
+        tokens.extend(digest.token_events.iter().filter_map(|(_, moved)| match moved {
+            TokenEvent::Transfer { token, .. } => Some(*token),
+            TokenEvent::Approval { .. } => None,
         }));
         contracts.extend(&digest.loggers);
         contracts.extend(digest.created.iter().map(|(address, ..)| *address));
     }
-    Ok(Unknown {
+    Ok(MissingMetadata {
         tokens: without_row(connection, "tokens", tokens).await?,
         contracts: without_row(connection, "contracts", contracts).await?,
     })
@@ -103,12 +103,16 @@ async fn without_row(
 }
 
 /// Writes a group of blocks that extend the tip.
-pub async fn write(connection: &mut AnyConnection, digests: Vec<Digest>, asked: &Asked) -> Result<(), DatabaseError> {
+pub async fn write(
+    connection: &mut AnyConnection,
+    digests: Vec<Digest>,
+    metadata: &FetchedMetadata,
+) -> Result<(), DatabaseError> {
     let mut transaction = connection.begin().await?;
-    let books = books::book(&mut transaction, &digests).await?;
-    books.write_balances(&mut transaction).await?;
-    write_tokens(&mut transaction, &digests, books, asked).await?;
-    write_contracts(&mut transaction, &digests, asked).await?;
+    let token_balances = token_balances::apply(&mut transaction, &digests).await?;
+    token_balances.write_balances(&mut transaction).await?;
+    write_tokens(&mut transaction, &digests, token_balances, metadata).await?;
+    write_contracts(&mut transaction, &digests, metadata).await?;
     let new_accounts = write_accounts(&mut transaction, &digests).await?;
     write_days(&mut transaction, &digests, &new_accounts).await?;
     write_approvals(&mut transaction, &digests).await?;
@@ -134,13 +138,13 @@ pub(super) fn id_bytes(id: Option<U256>) -> Vec<u8> {
 async fn write_tokens(
     connection: &mut AnyConnection,
     digests: &[Digest],
-    books: Books,
-    asked: &Asked,
+    token_balances: TokenBalances,
+    metadata: &FetchedMetadata,
 ) -> Result<(), DatabaseError> {
     let mut first_seen = BTreeMap::new();
     for digest in digests {
-        for (_, moved) in &digest.moved {
-            let Moved::Transfer { token, .. } = moved else { continue };
+        for (_, moved) in &digest.token_events {
+            let TokenEvent::Transfer { token, .. } = moved else { continue };
             first_seen.entry(*token).or_insert(digest.number);
         }
     }
@@ -161,9 +165,9 @@ async fn write_tokens(
     let conflict = "(address) DO UPDATE SET supply = excluded.supply, holders = excluded.holders, transfers = excluded.transfers, \
                     consistent = excluded.consistent";
     let mut rows = Rows::or("tokens", columns, conflict);
-    for (token, sums) in books.ledger.sums() {
+    for (token, sums) in token_balances.ledger.sums() {
         // An existing row keeps its name.
-        let name = asked.tokens.get(token).cloned().unwrap_or_default();
+        let name = metadata.tokens.get(token).cloned().unwrap_or_default();
         // Tokens with ids are counted in pieces; the contract's `decimals()` is ignored.
         let decimals = if sums.standard == Standard::Erc20 { name.decimals } else { 0 };
         rows.push([
@@ -185,16 +189,20 @@ async fn write_tokens(
 
     let conflict = "(token, day) DO UPDATE SET transfers = token_days.transfers + excluded.transfers, supply = excluded.supply";
     let mut days = Rows::or("token_days", &["token", "day", "transfers", "supply"], conflict);
-    for ((token, day), (transfers, supply)) in books.days {
+    for ((token, day), (transfers, supply)) in token_balances.days {
         days.push([token.into(), day.into(), transfers.into(), supply.into()]);
     }
     days.write(connection).await
 }
 
-async fn write_contracts(connection: &mut AnyConnection, digests: &[Digest], asked: &Asked) -> Result<(), DatabaseError> {
+async fn write_contracts(
+    connection: &mut AnyConnection,
+    digests: &[Digest],
+    metadata: &FetchedMetadata,
+) -> Result<(), DatabaseError> {
     let made: BTreeMap<_, _> =
         digests.iter().flat_map(|digest| &digest.created).map(|(address, by, place)| (*address, (*by, *place))).collect();
-    for (address, code) in &asked.contracts {
+    for (address, code) in &metadata.contracts {
         let (creator, place) = made.get(address).copied().unzip();
         write_contract(connection, *address, creator, place, code).await?;
     }
@@ -271,7 +279,7 @@ async fn write_days(connection: &mut AnyConnection, digests: &[Digest], new_acco
     let mut validators: BTreeMap<(u64, u64), [u64; 3]> = BTreeMap::new();
     for (digest, new_accounts) in digests.iter().zip(new_accounts) {
         let day = digest.time_ms / DAY_MS;
-        let transfers = digest.moved.iter().filter(|(_, moved)| matches!(moved, Moved::Transfer { .. })).count();
+        let transfers = digest.token_events.iter().filter(|(_, moved)| matches!(moved, TokenEvent::Transfer { .. })).count();
         let counts = [
             1,
             digest.transactions,
@@ -319,16 +327,16 @@ pub fn validator_rows() -> Rows {
 async fn write_approvals(connection: &mut AnyConnection, digests: &[Digest]) -> Result<(), DatabaseError> {
     let mut of_all = BTreeMap::new();
     let mut of_one = BTreeMap::new();
-    for (place, moved) in digests.iter().flat_map(|digest| &digest.moved) {
+    for (place, moved) in digests.iter().flat_map(|digest| &digest.token_events) {
         match *moved {
-            Moved::Transfer { token, standard: Standard::Erc721, from, id: Some(id), .. } => {
+            TokenEvent::Transfer { token, standard: Standard::Erc721, from, id: Some(id), .. } => {
                 of_one.insert((from, token, id), None);
             }
-            Moved::Transfer { .. } => {}
-            Moved::Approval { token, owner, spender, id: None, amount } => {
+            TokenEvent::Transfer { .. } => {}
+            TokenEvent::Approval { token, owner, spender, id: None, amount } => {
                 of_all.insert((owner, token, spender), (amount, *place));
             }
-            Moved::Approval { token, owner, spender, id: Some(id), .. } => {
+            TokenEvent::Approval { token, owner, spender, id: Some(id), .. } => {
                 of_one.insert((owner, token, id), (!spender.is_zero()).then_some((spender, *place)));
             }
         }

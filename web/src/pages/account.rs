@@ -8,15 +8,16 @@ mod interface;
 mod qr;
 mod read;
 mod subject;
+pub(crate) mod texts;
 mod tokens;
 mod write;
 
 use super::{Failure, Page, cursor, parts, transactions};
 use crate::{
+    app_state::AppState,
     database::{Read, sql},
     format, links,
-    site::Site,
-    words::{account as words, contract},
+    pages::account::texts::contract as contract_texts,
 };
 use alloy_primitives::Address;
 use axum::{
@@ -32,7 +33,7 @@ use subject::{Contract, Source, Subject};
 const NEWEST: i64 = 10;
 
 /// Routes of these pages.
-pub fn routes() -> Router<Arc<Site>> {
+pub fn routes() -> Router<Arc<AppState>> {
     let part = |part: &str| format!("/address/{{address}}/{part}");
     Router::new()
         .route("/address/{address}", get(show))
@@ -43,7 +44,7 @@ pub fn routes() -> Router<Arc<Site>> {
         .route(&part(subject::APPROVALS), get(tokens::approvals))
         .route(&part(subject::CODE), get(code::show))
         .route(&part(subject::ABI), get(interface::show).post(interface::upload))
-        .layer(DefaultBodyLimit::max(interface::MOST_FORM_BYTES))
+        .layer(DefaultBodyLimit::max(interface::MAX_FORM_BYTES))
         .route(&part("abi.json"), get(interface::json))
         .route(&part(subject::READ), get(read::show))
         .route(&part(subject::WRITE), get(write::show))
@@ -53,10 +54,10 @@ pub fn routes() -> Router<Arc<Site>> {
 }
 
 /// `/address/{address}`
-async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
-    let subject = Subject::load_with_balance(&site, &address).await?;
-    let facts = facts(&site, &subject).await?;
-    let mut rows = history::newest(&site, subject.address, i64::MAX, NEWEST + 1).await?;
+async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load_with_balance(&app, &address).await?;
+    let facts = facts(&app, &subject).await?;
+    let mut rows = history::newest(&app, subject.address, i64::MAX, NEWEST + 1).await?;
     let has_more = cursor::cut(&mut rows, NEWEST).is_some();
     let all = links::account_part(subject.address, subject::TRANSACTIONS);
     let live = subject.may_be_live();
@@ -66,82 +67,84 @@ async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Pag
             (qr::of(subject.address))
         }
         section #transactions data-live=[live.then_some("transactions")] {
-            h2 { (words::NEWEST_TRANSACTIONS) }
-            (transactions::table(&site, &rows).await?)
-            @if has_more { p { a href=(all) { (words::ALL_TRANSACTIONS) } } }
+            h2 { (texts::NEWEST_TRANSACTIONS) }
+            (transactions::table(&app, &rows).await?)
+            @if has_more { p { a href=(all) { (texts::ALL_TRANSACTIONS) } } }
         }
     };
-    Ok(subject.page(&site, "", body))
+    Ok(subject.page(&app, "", body))
 }
 
-async fn facts(site: &Site, subject: &Subject) -> Result<Vec<(&'static str, Markup)>, Failure> {
-    let readers = site.database.readers();
+async fn facts(app: &AppState, subject: &Subject) -> Result<Vec<(&'static str, Markup)>, Failure> {
+    let readers = app.database.readers();
     let address = subject.address.to_vec();
     let text = "SELECT a.first_block, a.transactions, b.time_ms FROM accounts a LEFT JOIN blocks b ON b.number = a.first_block \
                 WHERE a.address = $1";
     let account = sql(text).bind(address.clone()).fetch_optional(readers).await?;
     let token = sql("SELECT name, symbol FROM tokens WHERE address = $1").bind(address).fetch_optional(readers).await?;
-    let currency = site.now().currency;
-    let unknown = || html! { span .note { (words::UNKNOWN) } };
+    let currency = app.status().currency;
+    let unknown = || html! { span .note { (texts::UNKNOWN) } };
     let mut facts = vec![
-        (words::BALANCE, subject.now.map_or_else(unknown, |(balance, _)| parts::coins(balance, &currency))),
+        (texts::BALANCE, subject.now.map_or_else(unknown, |(balance, _)| parts::coins(balance, &currency))),
         (
-            words::NONCE,
+            texts::NONCE,
             subject
                 .now
-                .map_or_else(unknown, |(_, nonce)| html! { (format::number(nonce)) " " span .note { (words::NONCE_NOTE) } }),
+                .map_or_else(unknown, |(_, nonce)| html! { (format::number(nonce)) " " span .note { (texts::NONCE_NOTE) } }),
         ),
     ];
     match account {
         Some(account) => {
-            facts.push((words::TRANSACTIONS, html! { (format::number(account.number("transactions")?)) }));
+            facts.push((texts::TRANSACTIONS, html! { (format::number(account.number("transactions")?)) }));
             let seen = account.maybe_number("time_ms")?;
             let block = parts::block(account.number("first_block")?);
-            facts.push((words::FIRST_SEEN, html! { (block) @if let Some(seen) = seen { ", " (parts::time(seen)) } }));
+            facts.push((texts::FIRST_SEEN, html! { (block) @if let Some(seen) = seen { ", " (parts::time(seen)) } }));
         }
-        None => facts.push((words::FIRST_SEEN, html! { span .note { (words::NEVER_SEEN) } })),
+        None => facts.push((texts::FIRST_SEEN, html! { span .note { (texts::NEVER_SEEN) } })),
     }
     if let Some(token) = token {
         let symbol = parts::symbol(&token.text("symbol")?);
         facts
-            .push((words::TOKEN, html! { a href=(links::token(subject.address)) { (token.text("name")?) " (" (symbol) ")" } }));
+            .push((texts::TOKEN, html! { a href=(links::token(subject.address)) { (token.text("name")?) " (" (symbol) ")" } }));
     }
     if let Some(contract) = &subject.contract {
-        facts.extend(contract_facts(site, subject.address, contract).await?);
+        facts.extend(contract_facts(app, subject.address, contract).await?);
     }
     Ok(facts)
 }
 
 /// Facts about a contract in short form; [`code`] shows the rest.
-async fn contract_facts(site: &Site, address: Address, known: &Contract) -> Result<Vec<(&'static str, Markup)>, Failure> {
-    let said = match known.source {
-        Source::Module => contract::SOURCE_MODULE_SHORT,
-        Source::Uploaded => contract::SOURCE_UPLOADED_SHORT,
-        Source::Nobody => contract::SOURCE_NOBODY_SHORT,
+async fn contract_facts(app: &AppState, address: Address, known: &Contract) -> Result<Vec<(&'static str, Markup)>, Failure> {
+    let source_text = match known.source {
+        Source::Module => contract_texts::SOURCE_MODULE_SHORT,
+        Source::Uploaded => contract_texts::SOURCE_UPLOADED_SHORT,
+        Source::Missing => contract_texts::SOURCE_NOBODY_SHORT,
     };
     let code = links::account_part(address, subject::CODE);
     Ok(vec![
-        (words::MADE_BY, made_by(site, known).await?),
-        (contract::CODE, html! { a href=(code) { (format::bytes(known.code_bytes)) } }),
-        (contract::INTERFACE, html! { a href=(links::account_part(address, subject::ABI)) { (said) } }),
-        (contract::SOURCE, html! { a href={ (code) "#source" } { (contract::SOURCE_NOT_SHOWN_SHORT) } }),
+        (texts::MADE_BY, creator_of(app, known).await?),
+        (contract_texts::CODE, html! { a href=(code) { (format::bytes(known.code_bytes)) } }),
+        (contract_texts::INTERFACE, html! { a href=(links::account_part(address, subject::ABI)) { (source_text) } }),
+        (contract_texts::SOURCE, html! { a href={ (code) "#source" } { (contract_texts::SOURCE_NOT_SHOWN_SHORT) } }),
     ])
 }
 
 /// Creator of a contract, and the transaction that created it.
-async fn made_by(site: &Site, contract: &Contract) -> Result<Markup, Failure> {
-    let Some(creator) = contract.creator else { return Ok(html! { span .note { (contract::MADE_BY_NOBODY) } }) };
-    let hash = match contract.made_in {
+async fn creator_of(app: &AppState, contract: &Contract) -> Result<Markup, Failure> {
+    let Some(creator) = contract.creator else { return Ok(html! { span .note { (contract_texts::MADE_BY_NOBODY) } }) };
+    let hash = match contract.creation {
         Some(place) => {
             let row = sql("SELECT hash FROM transactions WHERE place = $1").bind(place.0);
-            row.fetch_optional(site.database.readers()).await?.map(|row| row.hash("hash")).transpose()?
+            row.fetch_optional(app.database.readers()).await?.map(|row| row.hash("hash")).transpose()?
         }
         None => None,
     };
-    Ok(html! { (parts::account(creator)) @if let Some(hash) = hash { " " (contract::MADE_IN) " " (parts::transaction(hash)) } })
+    Ok(
+        html! { (parts::account(creator)) @if let Some(hash) = hash { " " (contract_texts::MADE_IN) " " (parts::transaction(hash)) } },
+    )
 }
 
 /// Parses an address from a URL.
 pub fn parse(address: &str) -> Result<Address, Failure> {
-    address.parse().map_err(|_| Failure::BadRequest(words::BAD_ADDRESS.into()))
+    address.parse().map_err(|_| Failure::BadRequest(texts::BAD_ADDRESS.into()))
 }

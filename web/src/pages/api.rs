@@ -2,36 +2,36 @@
 
 use super::{Html, layout, parts};
 use crate::{
+    api::texts,
     api::{
         ENDPOINTS, Endpoint, Parameter,
         etherscan::ACTIONS,
-        form::{Field, Form, Object},
         reference::{example, objects},
+        schema::{Field, Object, Schema},
     },
-    site::Site,
-    words::api as words,
+    app_state::AppState,
 };
 use maud::{Markup, html};
 
 /// `/api`
-pub fn page(site: &Site) -> Html {
+pub fn page(app: &AppState) -> Html {
     let body = html! {
-        h1 { (words::TITLE) }
-        @for paragraph in words::INTRODUCTION { p { (paragraph) } }
-        h2 { (words::ENDPOINTS) }
+        h1 { (texts::TITLE) }
+        @for paragraph in texts::INTRODUCTION { p { (paragraph) } }
+        h2 { (texts::ENDPOINTS) }
         @for endpoint in ENDPOINTS { (describe(endpoint)) }
-        section { h2 { (words::FILES) } p { (words::FILES_NOTE) } }
-        section #etherscan { h2 { (words::ETHERSCAN) } p { (words::ETHERSCAN_NOTE) } (actions()) }
-        h2 { (words::OBJECTS) }
+        section { h2 { (texts::FILES) } p { (texts::FILES_NOTE) } }
+        section #etherscan { h2 { (texts::ETHERSCAN) } p { (texts::ETHERSCAN_NOTE) } (actions()) }
+        h2 { (texts::OBJECTS) }
         @for object in objects() { (show(&object)) }
     };
-    layout::page(site, words::TITLE, body)
+    layout::page(app, texts::TITLE, body)
 }
 
 fn describe(endpoint: &Endpoint) -> Markup {
-    let form = (endpoint.form)();
+    let schema = (endpoint.schema)();
     let row = |parameter: &Parameter| {
-        let note = html! { @if !parameter.required { " " span .note { (words::OPTIONAL) } } };
+        let note = html! { @if !parameter.required { " " span .note { (texts::OPTIONAL) } } };
         vec![html! { span { code { (parameter.name) } (note) } }, prose(parameter.about)]
     };
     html! {
@@ -39,35 +39,35 @@ fn describe(endpoint: &Endpoint) -> Markup {
             h3 { code { (endpoint.path) } }
             p { (prose(endpoint.about)) }
             @if !endpoint.parameters.is_empty() {
-                (parts::table(words::PARAMETER, &[words::PARAMETER, words::MEANING], endpoint.parameters.iter().map(row).collect()))
+                (parts::table(texts::PARAMETER, &[texts::PARAMETER, texts::MEANING], endpoint.parameters.iter().map(row).collect()))
             }
-            @if let Form::Lines(columns) = &form {
-                p { (words::COLUMNS) ": " @for column in *columns { code { (column) } " " } }
+            @if let Schema::Lines(columns) = &schema {
+                p { (texts::COLUMNS) ": " @for column in *columns { code { (column) } " " } }
             } @else {
-                p { (words::ANSWER) ": " (kind(&form)) }
+                p { (texts::ANSWER) ": " (kind(&schema)) }
             }
             @if let Some(example) = example(endpoint) {
-                details { summary { (words::EXAMPLE) } pre .bytes tabindex="0" { code { (example) } } }
+                details { summary { (texts::EXAMPLE) } pre .bytes tabindex="0" { code { (example) } } }
             }
         }
     }
 }
 
 /// Short description of a form, with a link to its object.
-fn kind(form: &Form) -> Markup {
-    match form.objects().first() {
-        Some(object) => html! { a href={ "#" (object.name) } { (form.kind()) } },
-        None => html! { (form.kind()) },
+fn kind(schema: &Schema) -> Markup {
+    match schema.objects().first() {
+        Some(object) => html! { a href={ "#" (object.name) } { (schema.kind()) } },
+        None => html! { (schema.kind()) },
     }
 }
 
 fn show(object: &Object) -> Markup {
-    let row = |field: &Field| vec![html! { code { (field.name) } }, kind(&field.form), prose(&field.meaning)];
+    let row = |field: &Field| vec![html! { code { (field.name) } }, kind(&field.schema), prose(&field.meaning)];
     html! {
         section id=(object.name) {
             h3 { (object.name) }
             p { (prose(&object.about)) }
-            (parts::table(object.name, &[words::FIELD, words::HOLDS, words::MEANING], object.fields.iter().map(row).collect()))
+            (parts::table(object.name, &[texts::FIELD, texts::HOLDS, texts::MEANING], object.fields.iter().map(row).collect()))
         }
     }
 }
@@ -80,7 +80,7 @@ fn actions() -> Markup {
             prose(action.about),
         ]
     };
-    parts::table(words::ETHERSCAN, &[words::ACTION, words::TAKES, words::ANSWER], ACTIONS.iter().map(row).collect())
+    parts::table(texts::ETHERSCAN, &[texts::ACTION, texts::TAKES, texts::ANSWER], ACTIONS.iter().map(row).collect())
 }
 
 /// Renders text with code between backticks.

@@ -1,12 +1,14 @@
 //! Pages of blocks: the list, and a single block with its ordering, execution and certificate.
 
 mod execution;
+pub(crate) mod texts;
 
 pub use execution::of_transaction;
 
-use super::{Failure, Page, ROWS, cursor, dag::Pick, layout, parts, transactions};
+use super::{Failure, Page, ROWS, cursor, dag::Selection, layout, parts, transactions};
 use crate::{
     abi,
+    app_state::AppState,
     database::{Place, Read, sql},
     format,
     indexer::{
@@ -15,8 +17,10 @@ use crate::{
         executions,
     },
     links,
-    site::Site,
-    words::{block as words, dag as dag_words, execution as execution_words, list, status, transaction, unit},
+    pages::blocks::execution::texts as execution_texts,
+    pages::dag::texts as dag_texts,
+    pages::transactions::texts as transaction_texts,
+    texts::{list, nav, status, unit},
 };
 use alloy_primitives::B256;
 use axum::extract::{Path, Query, State};
@@ -27,7 +31,7 @@ use sqlx::any::AnyRow;
 use std::sync::Arc;
 
 /// Maximum number of batches and of skipped transactions on a page.
-const MOST: i64 = 200;
+const MAX_LISTED: i64 = 200;
 
 /// Query: start of a list.
 #[derive(Debug, Deserialize)]
@@ -37,71 +41,97 @@ pub struct Before {
 }
 
 /// `/blocks`
-pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
+pub async fn list(State(app): State<Arc<AppState>>, Query(from): Query<Before>) -> Page {
     let before = from.before.map(Place).unwrap_or(Place::END);
-    let mut rows = newest(&site, before.block(), ROWS + 1).await?;
+    let mut rows = newest(&app, before.block(), ROWS + 1).await?;
     let last = cursor::cut(&mut rows, ROWS).map(|row| row.number("number")).transpose()?.map(Place::first);
     let newest = from.before.is_none();
     let body = html! {
-        h1 { (crate::words::nav::BLOCKS) }
+        h1 { (nav::BLOCKS) }
         div #blocks data-live=[newest.then_some("blocks")] {
-            (table(&site, &rows)?)
+            (table(&app, &rows)?)
             (parts::older(links::BLOCKS, last, newest))
         }
     };
-    Ok(layout::page(&site, crate::words::nav::BLOCKS, body))
+    Ok(layout::page(&app, nav::BLOCKS, body))
 }
 
 /// Blocks below a number, newest first.
-pub async fn newest(site: &Site, below: u64, most: i64) -> Result<Vec<AnyRow>, Failure> {
+pub async fn newest(app: &AppState, below: u64, most: i64) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT number, hash, time_ms, leader, transactions, gas_used, gas_limit, seen_ms, certified_ms FROM blocks WHERE number < $1 \
                 ORDER BY number DESC LIMIT $2";
-    Ok(sql(text).bind(crate::database::int(below)).bind(most).fetch_all(site.database.readers()).await?)
+    Ok(sql(text).bind(crate::database::int(below)).bind(most).fetch_all(app.database.readers()).await?)
+}
+
+/// A column of a table of blocks.
+#[derive(Clone, Copy)]
+enum Column {
+    Number,
+    Age,
+    Transactions,
+    GasUsed,
+    Leader,
+    Status,
+}
+
+impl Column {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Number => texts::TITLE,
+            Self::Age => texts::AGE,
+            Self::Transactions => texts::TRANSACTIONS,
+            Self::GasUsed => texts::GAS,
+            Self::Leader => texts::LEADER,
+            Self::Status => texts::STATUS,
+        }
+    }
+
+    fn cell(self, row: &AnyRow, certified: Option<u64>) -> Result<Markup, Failure> {
+        let number = row.number("number")?;
+        Ok(match self {
+            Self::Number => parts::block(number),
+            Self::Age => parts::time(row.number("time_ms")?),
+            Self::Transactions => html! { (format::number(row.number("transactions")?)) },
+            Self::GasUsed => html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
+            Self::Leader => row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
+            Self::Status => parts::status(status::of_block(number, certified)),
+        })
+    }
 }
 
 /// A table of blocks.
-pub fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::GAS, words::LEADER, words::STATUS])
+pub fn table(app: &AppState, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    use Column::*;
+    table_of(app, rows, &[Number, Age, Transactions, GasUsed, Leader, Status])
 }
 
 /// Table with fewer columns, for half a page.
-pub fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[words::TITLE, words::AGE, words::TRANSACTIONS, words::LEADER, words::STATUS])
+pub fn narrow_table(app: &AppState, rows: &[AnyRow]) -> Result<Markup, Failure> {
+    use Column::*;
+    table_of(app, rows, &[Number, Age, Transactions, Leader, Status])
 }
 
-fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str]) -> Result<Markup, Failure> {
-    let certified = site.certified();
-    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let number = row.number("number")?;
-        let cell = |column: &&str| -> Result<Markup, Failure> {
-            Ok(match *column {
-                words::TITLE => parts::block(number),
-                words::AGE => parts::time(row.number("time_ms")?),
-                words::TRANSACTIONS => html! { (format::number(row.number("transactions")?)) },
-                words::GAS => html! { (format::percent(row.number("gas_used")?, row.number("gas_limit")?)) },
-                words::LEADER => row.maybe_number("leader")?.map_or(html! { "–" }, parts::validator),
-                _ => parts::status(status::of_block(number, certified)),
-            })
-        };
-        columns.iter().map(cell).collect()
-    };
-    Ok(parts::table(crate::words::nav::BLOCKS, columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
+fn table_of(app: &AppState, rows: &[AnyRow], columns: &[Column]) -> Result<Markup, Failure> {
+    let certified = app.certified();
+    let cells = |row: &AnyRow| columns.iter().map(|column| column.cell(row, certified)).collect::<Result<Vec<_>, _>>();
+    let labels: Vec<_> = columns.iter().map(|column| column.label()).collect();
+    Ok(parts::table(nav::BLOCKS, &labels, rows.iter().map(cells).collect::<Result<_, _>>()?))
 }
 
 /// `/block/{number or hash}`
-pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Query(from): Query<Before>) -> Page {
-    let readers = site.database.readers();
+pub async fn show(State(app): State<Arc<AppState>>, Path(block): Path<String>, Query(from): Query<Before>) -> Page {
+    let readers = app.database.readers();
     let row = match (block.parse::<i64>(), block.parse::<B256>()) {
         (Ok(number), _) => sql("SELECT * FROM blocks WHERE number = $1").bind(number).fetch_optional(readers).await?,
         (_, Ok(hash)) => sql("SELECT * FROM blocks WHERE hash = $1").bind(hash.to_vec()).fetch_optional(readers).await?,
-        _ => return Err(Failure::BadRequest(words::BAD_NAME.into())),
+        _ => return Err(Failure::BadRequest(texts::BAD_NAME.into())),
     };
-    let indexed = site.now().indexed.map_or(0, |(number, _)| number);
-    let Some(row) = row else { return Err(Failure::NotFound(words::missing(&block, &format::number(indexed)))) };
+    let indexed = app.status().indexed.map_or(0, |(number, _)| number);
+    let Some(row) = row else { return Err(Failure::NotFound(texts::missing(&block, &format::number(indexed)))) };
     let number = row.number("number")?;
-    let title = format!("{} {}", words::TITLE, format::number(number));
+    let title = format!("{} {}", texts::TITLE, format::number(number));
     let after = from.before.map_or(Place::first(number), |place| Place(place.saturating_add(1)));
-    let mut rows = transactions::of_block(&site, number, after).await?;
+    let mut rows = transactions::of_block(&app, number, after).await?;
     let last = transactions::last(&mut rows)?;
     let execution = executions::of_block(readers, number).await?;
     let certificate = certificates::covering(readers, number).await?;
@@ -109,24 +139,24 @@ pub async fn show(State(site): State<Arc<Site>>, Path(block): Path<String>, Quer
     let body = html! {
         h1 { (title) }
         div #block data-live=[certificate.is_none().then_some("block-page")] {
-            nav .pages aria-label=(words::TITLE) {
-                @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (words::EARLIER) } }
-                @if number < indexed { a rel="next" href=(links::block(number + 1)) { (words::LATER) } }
+            nav .pages aria-label=(texts::TITLE) {
+                @if number > 0 { a rel="prev" href=(links::block(number - 1)) { (texts::EARLIER) } }
+                @if number < indexed { a rel="next" href=(links::block(number + 1)) { (texts::LATER) } }
             }
-            section { h2 { (words::OVERVIEW) } (overview(&row, certificate.is_some())?) }
-            section { h2 { (words::ORDERING) } (ordering(&site, &row).await?) }
+            section { h2 { (texts::OVERVIEW) } (overview(&row, certificate.is_some())?) }
+            section { h2 { (texts::ORDERING) } (ordering(&app, &row).await?) }
             @if row.maybe_number("leader")?.is_some() {
-                section #execution { h2 { (execution_words::TITLE) } (execution::section(execution.as_ref())) }
+                section #execution { h2 { (execution_texts::TITLE) } (execution::section(execution.as_ref())) }
             }
-            section { h2 { (words::CERTIFICATE) } (signatures(&site, certificate.as_ref())?) }
+            section { h2 { (texts::CERTIFICATE) } (signatures(&app, certificate.as_ref())?) }
             section #transactions {
-                h2 { (words::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
-                (transactions::table_of_block(&site, &rows, execution.as_ref()).await?)
+                h2 { (texts::TRANSACTIONS) " (" (format::number(row.number("transactions")?)) ")" }
+                (transactions::table_of_block(&app, &rows, execution.as_ref()).await?)
                 (parts::older(&here, last, from.before.is_none()))
             }
         }
     };
-    Ok(layout::page(&site, &title, body))
+    Ok(layout::page(&app, &title, body))
 }
 
 fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
@@ -135,44 +165,44 @@ fn overview(row: &AnyRow, is_certified: bool) -> Result<Markup, Failure> {
     let (used, limit) = (row.number("gas_used")?, row.number("gas_limit")?);
     let parent = row.hash("parent")?;
     Ok(parts::facts(&[
-        (words::HASH, parts::block_hash(row.hash("hash")?)),
+        (texts::HASH, parts::block_hash(row.hash("hash")?)),
         // Block 0 has no parent to link to.
-        (words::PARENT, if row.number("number")? == 0 { parts::hash(parent) } else { parts::block_hash(parent) }),
-        (words::TIME, parts::time(row.number("time_ms")?)),
+        (texts::PARENT, if row.number("number")? == 0 { parts::hash(parent) } else { parts::block_hash(parent) }),
+        (texts::TIME, parts::time(row.number("time_ms")?)),
         (
-            words::STATUS,
-            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (words::AFTER_ORDER) } },
+            texts::STATUS,
+            html! { (parts::status(word)) @if let Some(latency) = latency { " " (format::duration(latency)) " " (texts::AFTER_ORDER) } },
         ),
-        (words::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
-        (words::BASE_FEE, html! { (unit::gwei(&format::gwei(row.number("base_fee")?))) }),
-        (words::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
-        (words::STATE_ROOT, parts::hash(row.hash("state_root")?)),
-        (words::RANDOMNESS, parts::hash(row.hash("randomness")?)),
-        (words::FEE_ADDRESS, parts::account(row.address("fee_address")?)),
+        (texts::GAS, html! { (list::of(&format::number(used), &format::number(limit))) ", " (format::percent(used, limit)) }),
+        (texts::BASE_FEE, html! { (unit::gwei(&format::gwei(row.number("base_fee")?))) }),
+        (texts::SIZE, html! { (format::bytes(row.number("bytes")?)) }),
+        (texts::STATE_ROOT, parts::hash(row.hash("state_root")?)),
+        (texts::RANDOMNESS, parts::hash(row.hash("randomness")?)),
+        (texts::FEE_ADDRESS, parts::account(row.address("fee_address")?)),
     ]))
 }
 
-async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
+async fn ordering(app: &AppState, row: &AnyRow) -> Result<Markup, Failure> {
     let number = row.number("number")?;
-    let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (words::GENESIS) } }) };
-    let readers = site.database.readers();
+    let Some(leader) = row.maybe_number("leader")? else { return Ok(html! { p .note { (texts::GENESIS) } }) };
+    let readers = app.database.readers();
     let text = "SELECT author, digest, first, count FROM batches WHERE block = $1 ORDER BY position LIMIT $2";
-    let mut batches = sql(text).bind(number as i64).bind(MOST + 1).fetch_all(readers).await?;
-    let has_more_batches = cursor::cut(&mut batches, MOST).is_some();
+    let mut batches = sql(text).bind(number as i64).bind(MAX_LISTED + 1).fetch_all(readers).await?;
+    let has_more_batches = cursor::cut(&mut batches, MAX_LISTED).is_some();
     let text = "SELECT hash, reason FROM skipped WHERE block = $1 ORDER BY position LIMIT $2";
-    let mut skipped = sql(text).bind(number as i64).bind(MOST + 1).fetch_all(readers).await?;
-    let has_more_skipped = cursor::cut(&mut skipped, MOST).is_some();
+    let mut skipped = sql(text).bind(number as i64).bind(MAX_LISTED + 1).fetch_all(readers).await?;
+    let has_more_skipped = cursor::cut(&mut skipped, MAX_LISTED).is_some();
     let commits = (row.maybe_number("first_commit")?.unwrap_or(0), row.maybe_number("last_commit")?.unwrap_or(0));
     let leaders = [leader_of(readers, commits.0).await?, leader_of(readers, commits.1).await?];
     let round = leaders.iter().flatten().filter(|leader| leader.is_kept).map(|leader| leader.round).next_back();
     let batch = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let (first, count) = (row.number("first")?, row.number("count")?);
         let (author, digest) = (row.number("author")?, row.hash("digest")?);
-        let pick = Pick::Batch(author, digest);
+        let pick = Selection::Batch(author, digest);
         Ok(vec![
             parts::validator(author),
-            html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (words::PICTURE) } } },
-            html! { (words::range(&format::number(count), &format::number(first))) },
+            html! { (parts::hash_in_short(digest)) @if let Some(round) = round { " " a href=(links::dag_pick(round, pick)) { (texts::PICTURE) } } },
+            html! { (texts::range(&format::number(count), &format::number(first))) },
         ])
     };
     let one = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
@@ -181,21 +211,21 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
     let batches = batches.iter().map(batch).collect::<Result<_, _>>()?;
     let skipped: Vec<_> = skipped.iter().map(one).collect::<Result<_, _>>()?;
     Ok(html! {
-        p .note { (words::ORDERING_NOTE) }
+        p .note { (texts::ORDERING_NOTE) }
         (parts::facts(&[
-            (words::LEADER, parts::validator(leader)),
-            (words::COMMITS, html! { (format::number(commits.0)) " " (words::TO) " " (format::number(commits.1)) }),
-            (if site.has_lanes() { words::SLOTS } else { words::ROUNDS }, rounds(leaders)),
-            (words::RECORD, parts::bytes(&row.bytes("extra")?)),
+            (texts::LEADER, parts::validator(leader)),
+            (texts::COMMITS, html! { (format::number(commits.0)) " " (texts::TO) " " (format::number(commits.1)) }),
+            (if app.has_lanes() { texts::SLOTS } else { texts::ROUNDS }, rounds(leaders)),
+            (texts::RECORD, parts::bytes(&row.bytes("extra")?)),
         ]))
-        h3 { (words::BATCHES) }
-        (parts::table(words::BATCHES, &[words::AUTHOR, words::DIGEST, words::RANGE], batches))
-        @if has_more_batches { p .note { (transaction::FIRST_ONES) } }
+        h3 { (texts::BATCHES) }
+        (parts::table(texts::BATCHES, &[texts::AUTHOR, texts::DIGEST, texts::RANGE], batches))
+        @if has_more_batches { p .note { (transaction_texts::FIRST_ONES) } }
         @if !skipped.is_empty() {
-            h3 { (words::SKIPPED) }
-            p .note { (words::SKIPPED_NOTE) }
-            (parts::table(words::SKIPPED, &[words::HASH, words::REASON], skipped))
-            @if has_more_skipped { p .note { (transaction::FIRST_ONES) } }
+            h3 { (texts::SKIPPED) }
+            p .note { (texts::SKIPPED_NOTE) }
+            (parts::table(texts::SKIPPED, &[texts::HASH, texts::REASON], skipped))
+            @if has_more_skipped { p .note { (transaction_texts::FIRST_ONES) } }
         }
     })
 }
@@ -204,32 +234,32 @@ async fn ordering(site: &Site, row: &AnyRow) -> Result<Markup, Failure> {
 fn rounds([first, last]: [Option<Leader>; 2]) -> Markup {
     let one = |leader: Option<Leader>| match leader {
         Some(Leader { round, rank, is_kept }) => html! {
-            @if is_kept { a href=(links::dag_pick(round, Pick::Slot(round, rank))) { (format::number(round)) } }
+            @if is_kept { a href=(links::dag_pick(round, Selection::Slot(round, rank))) { (format::number(round)) } }
             @else { (format::number(round)) }
-            @if rank > 0 { ", " (dag_words::rank(rank + 1)) }
+            @if rank > 0 { ", " (dag_texts::rank(rank + 1)) }
         },
-        None => html! { (dag_words::UNKNOWN) },
+        None => html! { (dag_texts::UNKNOWN) },
     };
     let same = first == last;
-    html! { (one(first)) @if !same { " " (words::TO) " " (one(last)) } }
+    html! { (one(first)) @if !same { " " (texts::TO) " " (one(last)) } }
 }
 
-fn signatures(site: &Site, row: Option<&AnyRow>) -> Result<Markup, Failure> {
-    let Some(row) = row else { return Ok(html! { p .note { (words::NO_CERTIFICATE) } }) };
-    let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
+fn signatures(app: &AppState, row: Option<&AnyRow>) -> Result<Markup, Failure> {
+    let Some(row) = row else { return Ok(html! { p .note { (texts::NO_CERTIFICATE) } }) };
+    let committee = app.status().committee.map_or(0, |committee| committee.validators.len());
     let signers = SignerBitmap(row.bytes("signers")?.into()).signers(committee).unwrap_or_default();
     let signed = |index: u64| signers.iter().any(|signer| u64::from(signer.0) == index);
     let some = |wanted: bool| {
-        let who: Vec<_> = (0..committee as u64).filter(|index| signed(*index) == wanted).collect();
-        html! { @if who.is_empty() { "–" } @for index in who { (parts::validator(index)) " " } }
+        let indexes: Vec<_> = (0..committee as u64).filter(|index| signed(*index) == wanted).collect();
+        html! { @if indexes.is_empty() { "–" } @for index in indexes { (parts::validator(index)) " " } }
     };
     Ok(html! {
-        p .note { (words::CERTIFICATE_NOTE) }
+        p .note { (texts::CERTIFICATE_NOTE) }
         (parts::facts(&[
-            (words::COVERS, parts::block(row.number("height")?)),
-            (words::SIGNERS, some(true)),
-            (words::MISSED, some(false)),
-            (words::SIGNATURE, parts::bytes(&row.bytes("signature")?)),
+            (texts::COVERS, parts::block(row.number("height")?)),
+            (texts::SIGNERS, some(true)),
+            (texts::MISSED, some(false)),
+            (texts::SIGNATURE, parts::bytes(&row.bytes("signature")?)),
         ]))
     })
 }
@@ -245,10 +275,10 @@ mod tests {
     use corniche_api::{DagVertex, HeadBlock, Heads, LeaderSlot, SlotStatus};
 
     /// Block 7 contains commits 40 and 41, with leaders in rounds 20 and 21, and a batch that validator 2 proposed in round 19.
-    async fn filled() -> testing::Filled {
-        let filled = testing::filled().await;
+    async fn filled() -> testing::TestApp {
+        let filled = testing::test_app().await;
         filled.write_block(7, 1_000).await;
-        let mut writer = filled.site.database.writer().await.unwrap();
+        let mut writer = filled.app.database.writer().await.unwrap();
         let text = "UPDATE blocks SET leader = 1, first_commit = 40, last_commit = 41 WHERE number = 7";
         sql(text).execute(&mut *writer).await.unwrap();
         let mut rows = Rows::new("batches", &["block", "position", "author", "digest", "first", "count"]);
@@ -277,17 +307,17 @@ mod tests {
         filled
     }
 
-    async fn picture(filled: &testing::Filled, pick: impl ToString) -> String {
-        let at = dag::At { round: Some(20), pick: Some(pick.to_string()) };
-        dag::show(State(Arc::clone(&filled.site)), Query(at)).await.unwrap().0.into_string()
+    async fn picture(filled: &testing::TestApp, pick: impl ToString) -> String {
+        let at = dag::DagQuery { round: Some(20), pick: Some(pick.to_string()) };
+        dag::show(State(Arc::clone(&filled.app)), Query(at)).await.unwrap().0.into_string()
     }
 
     #[tokio::test]
-    async fn a_block_leads_to_its_rounds_and_its_batches_and_these_lead_back() {
+    async fn block_links_to_rounds_and_batches() {
         let filled = filled().await;
-        let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+        let page = show(State(Arc::clone(&filled.app)), Path("7".into()), Query(Before { before: None })).await;
         let links = testing::links(&page.unwrap().0.into_string(), "/dag?");
-        let batch = Pick::Batch(2, B256::repeat_byte(0xba));
+        let batch = Selection::Batch(2, B256::repeat_byte(0xba));
         assert_eq!(links, ["round=20&pick=20.0#facts", "round=21&pick=21.0#facts", &format!("round=21&pick={batch}#facts")]);
         let block =
             |page: &str| page.split("id=\"fact\"").nth(1).unwrap().split("</section>").next().unwrap().contains("/block/7");
@@ -295,17 +325,17 @@ mod tests {
         assert!(block(&picture(&filled, B256::with_last_byte(19)).await), "by the proposal");
         assert!(block(&picture(&filled, "20.0").await), "by the leader");
         assert!(!block(&picture(&filled, "19.0").await), "it was skipped");
-        assert!(!block(&picture(&filled, Pick::Batch(1, B256::repeat_byte(0xba))).await), "another validator's");
+        assert!(!block(&picture(&filled, Selection::Batch(1, B256::repeat_byte(0xba))).await), "another validator's");
     }
 
     #[tokio::test]
-    async fn a_block_is_certified_once_its_certificate_is_here_and_not_when_the_node_has_one() {
+    async fn block_is_certified_by_indexed_certificate() {
         let filled = filled().await;
         let head = HeadBlock { hash: B256::ZERO, number: 9, timestamp_ms: 0 };
-        filled.site.standing.heads(&Heads { executed: head.clone(), certified: head });
+        filled.app.indexer_status.set_heads(&Heads { executed: head.clone(), certified: head });
         let words = async || {
-            let block = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
-            let blocks = list(State(Arc::clone(&filled.site)), Query(Before { before: None })).await;
+            let block = show(State(Arc::clone(&filled.app)), Path("7".into()), Query(Before { before: None })).await;
+            let blocks = list(State(Arc::clone(&filled.app)), Query(Before { before: None })).await;
             [block, blocks].map(|page| {
                 let page = page.unwrap().0.into_string();
                 [status::EXECUTED, status::CERTIFIED].map(|word| page.contains(&format!("is-{word}")))
@@ -316,18 +346,18 @@ mod tests {
         let (signers, signature, model) = (vec![0b0111_u8], vec![7_u8; 48], "byzantine".to_owned());
         rows.push([8_u64.into(), 7_u64.into(), signers.into(), signature.into(), model.into(), 1_u64.into()]);
         filled.write(rows).await;
-        filled.site.standing.certified(Some(8));
+        filled.app.indexer_status.set_certified(Some(8));
         assert_eq!(words().await, [[false, true]; 2]);
     }
 
     #[tokio::test]
-    async fn how_a_block_was_run_is_shown_if_it_is_known() {
+    async fn execution_is_shown_if_known() {
         let filled = filled().await;
         let page = async || {
-            let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+            let page = show(State(Arc::clone(&filled.app)), Path("7".into()), Query(Before { before: None })).await;
             page.unwrap().0.into_string()
         };
-        assert!(page().await.contains(execution_words::UNKNOWN));
+        assert!(page().await.contains(execution_texts::UNKNOWN));
         let columns =
             &["block", "threads", "runs", "runs_again", "waits", "adopted", "duration_us", "lane_of", "runs_of", "received_of"];
         let mut rows = Rows::new("executions", columns);
@@ -336,23 +366,23 @@ mod tests {
         let received_of = Vec::<u8>::new().into();
         rows.push([7_u64.into(), threads, runs, again, none, 0_u64.into(), 250_u64.into(), lane_of, runs_of, received_of]);
         filled.write(rows).await;
-        let received = executions::received_ms(filled.site.database.readers(), Place::new(7, 1)).await.unwrap();
+        let received = executions::received_ms(filled.app.database.readers(), Place::new(7, 1)).await.unwrap();
         assert_eq!(received, None, "the node tells of runs and not of this");
         let page = page().await;
-        for words in ["2 of 4 had something to do", "3, 1 of them again", "0.25 ms", execution_words::NOTE] {
+        for words in ["2 of 4 used", "3, of which 1 again", "0.25 ms", execution_texts::NOTE] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
     }
 
     #[tokio::test]
-    async fn rounds_that_are_not_kept_are_named_and_those_that_nobody_told_are_not_known() {
+    async fn deleted_rounds_are_named() {
         let filled = filled().await;
-        let mut writer = filled.site.database.writer().await.unwrap();
+        let mut writer = filled.app.database.writer().await.unwrap();
         let rounds = async || {
-            let page = show(State(Arc::clone(&filled.site)), Path("7".into()), Query(Before { before: None })).await;
+            let page = show(State(Arc::clone(&filled.app)), Path("7".into()), Query(Before { before: None })).await;
             let page = page.unwrap().0.into_string();
             assert_eq!(testing::links(&page, "/dag?"), Vec::<String>::new());
-            let row = page.split(words::ROUNDS).nth(1).unwrap().split("</dd>").next().unwrap();
+            let row = page.split(texts::ROUNDS).nth(1).unwrap().split("</dd>").next().unwrap();
             row.split("<dd>").nth(1).unwrap().to_owned()
         };
         sql("DELETE FROM dag_rounds").execute(&mut *writer).await.unwrap();
@@ -360,6 +390,6 @@ mod tests {
         sql("UPDATE leaders SET rank = 2 WHERE number = 41").execute(&mut *writer).await.unwrap();
         assert_eq!(rounds().await, "20 to 21, rank 3");
         sql("DELETE FROM leaders").execute(&mut *writer).await.unwrap();
-        assert_eq!(rounds().await, dag_words::UNKNOWN);
+        assert_eq!(rounds().await, dag_texts::UNKNOWN);
     }
 }

@@ -1,11 +1,9 @@
 //! State changes of a transaction: balances, nonces, code and storage, from the node's trace.
 
+pub(crate) mod texts;
+
 use super::parts;
-use crate::{
-    format,
-    node::Node,
-    words::{account, changes as words},
-};
+use crate::{format, node::Node, pages::account::texts as account_texts};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -13,7 +11,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of changes on a page.
-const MOST: usize = 200;
+const MAX_CHANGES: usize = 200;
 
 /// Values before and after, as the `prestateTracer` returns them. Omitted values did not change.
 #[derive(Debug, Default, Deserialize)]
@@ -45,11 +43,11 @@ pub async fn of(node: &Node, hash: B256) -> Option<Changes> {
 /// Table of changes.
 pub fn table(changes: &Changes, currency: &str) -> Markup {
     let rows = rows(changes, currency);
-    let more = rows.len() > MOST;
-    let rows: Vec<_> = rows.into_iter().take(MOST).collect();
+    let more = rows.len() > MAX_CHANGES;
+    let rows: Vec<_> = rows.into_iter().take(MAX_CHANGES).collect();
     html! {
-        (parts::table(words::TITLE, &[words::ACCOUNT, words::WHAT, words::BEFORE, words::AFTER], rows))
-        @if more { p .note { (words::MORE) } }
+        (parts::table(texts::TITLE, &[texts::ACCOUNT, texts::WHAT, texts::BEFORE, texts::AFTER], rows))
+        @if more { p .note { (texts::MORE) } }
     }
 }
 
@@ -64,25 +62,25 @@ fn rows(changes: &Changes, currency: &str) -> Vec<Vec<Markup>> {
             |what: Markup, before: Markup, after: Markup| rows.push(vec![parts::account(*address), what, before, after]);
         if let Some(after) = post.balance {
             let coins = |wei: Option<U256>| wei.map_or(html! { "–" }, |wei| parts::coins(wei, currency));
-            row(html! { (account::BALANCE) }, coins(pre.balance), coins(Some(after)));
+            row(html! { (account_texts::BALANCE) }, coins(pre.balance), coins(Some(after)));
         }
         if let Some(after) = post.nonce {
             // The tracer omits a nonce of 0.
             let before = if is_new { None } else { Some(pre.nonce.unwrap_or(0)) };
             row(
-                html! { (account::NONCE) },
+                html! { (account_texts::NONCE) },
                 html! { (before.map_or("–".into(), format::number)) },
                 html! { (format::number(after)) },
             );
         }
         if let Some(code) = &post.code {
-            row(html! { (words::CODE) }, html! { "–" }, html! { (format::bytes(code.len() as u64)) });
+            row(html! { (texts::CODE) }, html! { "–" }, html! { (format::bytes(code.len() as u64)) });
         }
         let slots: BTreeSet<&B256> = pre.storage.keys().chain(post.storage.keys()).collect();
         for slot in slots {
             // A slot that one side omits is zero there.
             let [before, after] = [pre, post].map(|side| side.storage.get(slot).copied().unwrap_or_default());
-            row(html! { (words::SLOT) " " (parts::hash_in_short(*slot)) }, word(before), word(after));
+            row(html! { (texts::SLOT) " " (parts::hash_in_short(*slot)) }, word(before), word(after));
         }
     }
     rows
@@ -102,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_side_leaves_out_is_told() {
+    fn omitted_side_is_derived() {
         let owner = Address::repeat_byte(1);
         let made = Address::repeat_byte(2);
         let slot = B256::repeat_byte(3);

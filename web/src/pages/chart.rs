@@ -3,10 +3,7 @@
 //! A screen reader reads a chart as one picture with its first, last and highest bar. A page with a chart contains the same
 //! numbers in a table.
 
-use crate::{
-    format,
-    words::{list, statistics::chart as words},
-};
+use crate::{format, pages::statistics::texts::chart as texts, texts::list};
 use alloy_primitives::U256;
 use maud::{Markup, html};
 
@@ -39,13 +36,14 @@ fn draw(caption: &str, values: &[U256], label: impl Fn(usize) -> String, shown: 
     };
     let (top, width) = (ceiling(values[highest]), values.len() * STEP);
     let (first, last) = (label(0), label(values.len() - 1));
-    let told = format!("{caption}. {} {first}. {} {last}. {} {}.", words::FIRST, words::LAST, words::HIGHEST, label(highest));
+    let description =
+        format!("{caption}. {} {first}. {} {last}. {} {}.", texts::FIRST, texts::LAST, texts::HIGHEST, label(highest));
     html! {
         figure .bars {
             figcaption { (caption) }
             // Hidden from screen readers, because the picture's label contains it.
             p .top aria-hidden="true" { (shown(top)) }
-            svg .chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(told) {
+            svg .chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(description) {
                 path .grid d={ "M0 0H" (width) "M0 " (HEIGHT / 2) "H" (width) "M0 " (HEIGHT) "H" (width) } {}
                 @for (at, value) in values.iter().enumerate() {
                     @let height = height(*value, top);
@@ -91,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_ends_at_the_next_round_number() {
+    fn axis_ends_at_round_number() {
         for (most, top) in [(0, 1), (1, 1), (7, 7), (10, 10), (11, 12), (13, 15), (19, 20), (21, 25), (99, 100), (100, 100)] {
             assert_eq!(ends_at(most), top, "{most}");
         }
@@ -101,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_have_the_axis_for_their_measure() {
+    fn bars_scale_with_the_axis() {
         let heights = |values: &[u64], top: u64| -> Vec<u64> {
             values.iter().map(|value| height(U256::from(*value), U256::from(top))).collect()
         };
@@ -113,18 +111,18 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_told_in_words() {
+    fn chart_has_accessible_name() {
         let values = [3, 40, 0];
         let drawn = bars("Transactions", &values, |at| format!("day {at}: {}", values[at])).into_string();
-        let told = "Transactions. First: day 0: 3. Last: day 2: 0. Highest: day 1: 40.";
-        assert!(drawn.contains(&format!("aria-label=\"{told}\"")), "{drawn}");
+        let description = "Transactions. First: day 0: 3. Last: day 2: 0. Highest: day 1: 40.";
+        assert!(drawn.contains(&format!("aria-label=\"{description}\"")), "{drawn}");
         assert!(drawn.contains("<p class=\"top\" aria-hidden=\"true\">40</p>"), "{drawn}");
         assert_eq!(drawn.matches("<rect").count(), 2, "nothing has no bar");
         assert!(!drawn.contains("style="), "the policy of the pages forbids it");
     }
 
     #[test]
-    fn a_caption_cannot_leave_its_place() {
+    fn caption_is_escaped() {
         let drawn = bars("\"><script>", &[1], |_| "</title><script>".into()).into_string();
         assert!(!drawn.contains("<script>"), "{drawn}");
         assert!(bars("Nothing", &[], |_| String::new()).into_string().contains(list::EMPTY));

@@ -1,7 +1,7 @@
 //! Cursors of lists. The cursor of a list that is ordered by amount contains the numbers and the address of the last row.
 
 use super::Failure;
-use crate::words::list as words;
+use crate::texts::list as texts;
 use alloy_primitives::{Address, U256};
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ impl Below {
     pub fn row<const N: usize>(&self) -> Result<([U256; N], Address), Failure> {
         match &self.below {
             None => Ok(([U256::MAX; N], Address::repeat_byte(0xff))),
-            Some(text) => parse(text).ok_or_else(|| Failure::BadRequest(words::BAD_CURSOR.into())),
+            Some(text) => parse(text).ok_or_else(|| Failure::BadRequest(texts::BAD_CURSOR.into())),
         }
     }
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_goes_on_where_there_is_one_row_more() {
+    fn extra_row_means_next_page() {
         for (rows, last) in [(0, None), (2, None), (3, None), (4, Some(2))] {
             let mut list: Vec<i64> = (0..rows).collect();
             assert_eq!(cut(&mut list, 3).copied(), last, "{rows}");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written() {
+    fn cursor_round_trips() {
         let (numbers, address) = ([U256::MAX, U256::from(7)], Address::repeat_byte(0xab));
         assert_eq!(parse(&below(numbers, address)), Some((numbers, address)));
         assert!(parse::<1>(&below(numbers, address)).is_none(), "too many numbers");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn invalid_cursor_is_rejected() {
         for text in [
             "",
             "-",

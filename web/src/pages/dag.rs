@@ -9,16 +9,16 @@ mod rounds;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod texts;
 mod votes;
-mod window;
 
 use super::{Failure, Page, layout, parts};
 use crate::{
     abi,
+    app_state::AppState,
     database::{Read, int, sql},
     format, links,
-    site::Site,
-    words::dag as words,
+    views::rounds::{self as window, COLUMNS, Window},
 };
 use alloy_primitives::B256;
 use axum::extract::{Query, State};
@@ -26,25 +26,19 @@ use corniche_api::{DagVertex, LeaderSlot};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::{fmt, str::FromStr, sync::Arc};
-use window::COLUMNS;
-
-pub use window::Window;
-
-/// Maximum number of rounds in one API response.
-pub const MOST_ROUNDS: u64 = 64;
 
 /// Query: position of the picture, and selected item.
 #[derive(Debug, Deserialize)]
-pub struct At {
+pub struct DagQuery {
     /// Round near the middle of the picture. Default: the newest rounds.
     pub round: Option<u64>,
-    /// Selected item; see [`Pick`].
+    /// Selected item; see [`Selection`].
     pub pick: Option<String>,
 }
 
 /// Selection of an item in the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
+pub enum Selection {
     /// A proposal by its digest.
     Vertex(B256),
     /// A proposal by its author and the digest of its batch, as in blocks: `AUTHOR-DIGEST`.
@@ -53,7 +47,7 @@ pub enum Pick {
     Slot(u64, u64),
 }
 
-impl FromStr for Pick {
+impl FromStr for Selection {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
@@ -61,11 +55,11 @@ impl FromStr for Pick {
         let batch =
             || text.split_once('-').and_then(|(author, batch)| Some(Self::Batch(author.parse().ok()?, batch.parse().ok()?)));
         let pick = text.parse().ok().map(Self::Vertex).or_else(batch).or_else(slot);
-        pick.ok_or_else(|| Failure::BadRequest(words::BAD_PICK.into()))
+        pick.ok_or_else(|| Failure::BadRequest(texts::BAD_PICK.into()))
     }
 }
 
-impl fmt::Display for Pick {
+impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vertex(digest) => write!(f, "{digest}"),
@@ -77,7 +71,7 @@ impl fmt::Display for Pick {
 
 /// The selected item, found in the window.
 #[derive(Default)]
-pub struct Picked<'a> {
+pub struct SelectedItem<'a> {
     vertex: Option<&'a DagVertex>,
     /// Blocks that contain transactions of its batch.
     blocks: Vec<u64>,
@@ -85,12 +79,12 @@ pub struct Picked<'a> {
     votes: Option<votes::Votes>,
 }
 
-impl<'a> Picked<'a> {
-    fn find(window: &'a Window, pick: Pick) -> Self {
+impl<'a> SelectedItem<'a> {
+    fn find(window: &'a Window, pick: Selection) -> Self {
         match pick {
-            Pick::Vertex(digest) => Self { vertex: window.vertex(digest), ..Self::default() },
-            Pick::Batch(author, digest) => Self { vertex: window.proposal_with(author, digest), ..Self::default() },
-            Pick::Slot(round, rank) => {
+            Selection::Vertex(digest) => Self { vertex: window.vertex(digest), ..Self::default() },
+            Selection::Batch(author, digest) => Self { vertex: window.proposal_with(author, digest), ..Self::default() },
+            Selection::Slot(round, rank) => {
                 let slot = window.rounds.get(&round).and_then(|known| known.slots.iter().find(|slot| slot.rank == rank));
                 let votes = slot.filter(|_| !window.lanes).and_then(|slot| votes::Votes::of(window, slot));
                 Self { slot, votes, ..Self::default() }
@@ -98,51 +92,51 @@ impl<'a> Picked<'a> {
         }
     }
 
-    async fn with_blocks(self, site: &Site) -> Result<Self, Failure> {
+    async fn with_blocks(self, app: &AppState) -> Result<Self, Failure> {
         let Some((author, digest)) = self.vertex.and_then(|vertex| Some((vertex.author, vertex.batch_digest?))) else {
             return Ok(self);
         };
         let text = "SELECT block FROM batches WHERE digest = $1 AND author = $2 ORDER BY block LIMIT 8";
-        let rows = sql(text).bind(digest.to_vec()).bind(int(author)).fetch_all(site.database.readers()).await?;
+        let rows = sql(text).bind(digest.to_vec()).bind(int(author)).fetch_all(app.database.readers()).await?;
         Ok(Self { blocks: rows.iter().map(|row| row.number("block")).collect::<Result<_, _>>()?, ..self })
     }
 
     fn is_slot(&self, slot: &LeaderSlot) -> bool {
-        self.slot.is_some_and(|picked| (picked.round, picked.rank) == (slot.round, slot.rank))
+        self.slot.is_some_and(|selected| (selected.round, selected.rank) == (slot.round, slot.rank))
     }
 }
 
 /// `/dag`
-pub async fn show(State(site): State<Arc<Site>>, Query(at): Query<At>) -> Page {
+pub async fn show(State(app): State<Arc<AppState>>, Query(at): Query<DagQuery>) -> Page {
     let pick = at.pick.as_deref().map(str::parse).transpose()?;
-    let body = match Window::load(&site, at.round).await? {
-        Some(window) => shown(&site, &window, at.round, pick).await?,
-        None => nothing(&site, at.round)?,
+    let body = match Window::load(&app, at.round).await? {
+        Some(window) => shown(&app, &window, at.round, pick).await?,
+        None => empty_page(&app, at.round)?,
     };
-    Ok(layout::page(&site, words::TITLE, body))
+    Ok(layout::page(&app, texts::TITLE, body))
 }
 
-async fn shown(site: &Site, window: &Window, round: Option<u64>, pick: Option<Pick>) -> Result<Markup, Failure> {
-    let picked = pick.map(|pick| Picked::find(window, pick)).unwrap_or_default().with_blocks(site).await?;
+async fn shown(app: &AppState, window: &Window, round: Option<u64>, pick: Option<Selection>) -> Result<Markup, Failure> {
+    let selected = pick.map(|pick| SelectedItem::find(window, pick)).unwrap_or_default().with_blocks(app).await?;
     Ok(html! {
-        h1 { (words::TITLE) }
-        p { @if window.lanes { (words::LEAD_LANES) } @else { (words::LEAD) } }
-        (away(site))
+        h1 { (texts::TITLE) }
+        p { @if window.lanes { (texts::LEAD_LANES) } @else { (texts::LEAD) } }
+        (notices(app))
         (scrub(window, round))
         div #dag data-first=(window.first) data-last=(window.last) data-oldest=(window.oldest) data-newest=(window.newest)
-            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-words=(parts::texts(&words::SCRIPT)) {
+            data-follows=[(round.is_none() && pick.is_none()).then_some("yes")] data-texts=(parts::texts(&texts::SCRIPT)) {
             (paging(window))
-            @if window.lanes { (lanes::draw(window, &picked)) } @else { (rounds::draw(window, &picked)) }
+            @if window.lanes { (lanes::draw(window, &selected)) } @else { (rounds::draw(window, &selected)) }
             section #facts {
-                h2 { (words::FACTS) }
+                h2 { (texts::FACTS) }
                 p #near .note aria-live="off" {}
                 div #fact aria-live="polite" {
-                    @if pick.is_some() { (facts::of(window, &picked)) }
-                    @else { p .note { @if window.lanes { (words::FACTS_EMPTY_LANES) } @else { (words::FACTS_EMPTY) } } }
+                    @if pick.is_some() { (facts::of(window, &selected)) }
+                    @else { p .note { @if window.lanes { (texts::FACTS_EMPTY_LANES) } @else { (texts::FACTS_EMPTY) } } }
                 }
             }
             details #rounds {
-                summary { (words::TABLE) }
+                summary { (texts::TABLE) }
                 div #table { @if window.lanes { (table::lanes(window)) } @else { (table::rounds(window)) } }
             }
             @if !window.lanes { (facts::blocks(window)) }
@@ -159,52 +153,52 @@ fn scrub(window: &Window, round: Option<u64>) -> Markup {
     let value = round.unwrap_or(newest);
     html! {
         form #scrub .scrub action=(links::DAG) {
-            label for="round" { @if window.lanes { (words::SLOT) } @else { (words::ROUND) } }
+            label for="round" { @if window.lanes { (texts::SLOT) } @else { (texts::ROUND) } }
             input #round type="number" name="round" min=(oldest) max=(newest) value=(value) required;
-            button { (words::SHOW) }
+            button { (texts::SHOW) }
             span .note { (format::number(oldest)) " – " span #newest { (format::number(newest)) } }
-            label .hidden for="slider" { (words::SCRUB) }
+            label .hidden for="slider" { (texts::SCRUB) }
             input #slider type="range" min=(oldest) max=(newest) value=(value) hidden;
-            p #follows .note hidden { (words::FOLLOWS) }
+            p #follows .note hidden { (texts::FOLLOWS) }
         }
     }
 }
 
 fn paging(window: &Window) -> Markup {
     html! {
-        nav #paging .pages aria-label=(words::SCRUB) {
+        nav #paging .pages aria-label=(texts::SCRUB) {
             @if window.first > window.oldest {
-                a #earlier rel="prev" href=(links::dag_round(window.middle().saturating_sub(COLUMNS).max(window.oldest))) { (words::EARLIER) }
+                a #earlier rel="prev" href=(links::dag_round(window.middle().saturating_sub(COLUMNS).max(window.oldest))) { (texts::EARLIER) }
             }
             @if window.last < window.newest {
-                a #later rel="next" href=(links::dag_round((window.middle() + COLUMNS).min(window.newest))) { (words::LATER) }
+                a #later rel="next" href=(links::dag_round((window.middle() + COLUMNS).min(window.newest))) { (texts::LATER) }
             }
-            a #now href=(links::DAG) { (words::NEWEST) }
+            a #now href=(links::DAG) { (texts::NEWEST) }
         }
     }
 }
 
 /// Notes about data that may be missing in the picture.
-fn away(site: &Site) -> Markup {
-    let now = site.now();
+fn notices(app: &AppState) -> Markup {
+    let now = app.status();
     html! {
-        @if let Some(why) = &now.no_dag { p .note { (words::NONE) " " (why) } }
-        @if now.dag_dropped > 0 { p .note { (format::number(now.dag_dropped)) " " (words::DROPPED) } }
+        @if let Some(why) = &now.dag_unavailable { p .note { (texts::NONE) " " (why) } }
+        @if now.dag_dropped > 0 { p .note { (format::number(now.dag_dropped)) " " (texts::DROPPED) } }
     }
 }
 
 /// Page for the case that no round is known.
-fn nothing(site: &Site, round: Option<u64>) -> Result<Markup, Failure> {
+fn empty_page(app: &AppState, round: Option<u64>) -> Result<Markup, Failure> {
     if let Some(round) = round {
-        return Err(Failure::NotFound(words::no_round_yet(&format::number(round))));
+        return Err(Failure::NotFound(texts::no_round_yet(&format::number(round))));
     }
-    let why = site.now().no_dag;
+    let why = app.status().dag_unavailable;
     Ok(html! {
-        h1 { (words::TITLE) }
+        h1 { (texts::TITLE) }
         @match &why {
-            Some(why) => { p { (words::NONE) } p { q { (abi::text(why)) } } p .note { (words::NONE_HINT) } }
-            None => p { (words::EMPTY) },
+            Some(why) => { p { (texts::NONE) } p { q { (abi::text(why)) } } p .note { (texts::NONE_HINT) } }
+            None => p { (texts::EMPTY) },
         }
-        (table::explanation(site.has_lanes()))
+        (table::explanation(app.has_lanes()))
     })
 }

@@ -1,21 +1,15 @@
 //! Pages of days: their range, and values for days without a row.
 
 use super::Failure;
-use crate::{
-    format,
-    indexer::digest::DAY_MS,
-    links,
-    site::Site,
-    words::{list, statistics as words},
-};
+use crate::{app_state::AppState, format, links, pages::statistics::texts, texts::list};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// Maximum and minimum number of days on a page. With the minimum, the page of a young chain also shows empty days before its
 /// start.
-pub const MOST: u64 = 90;
-const LEAST: u64 = 14;
+pub const MAX_DAYS: u64 = 90;
+const MIN_DAYS: u64 = 14;
 
 /// Query: last day of the page.
 #[derive(Debug, Default, Deserialize)]
@@ -36,22 +30,17 @@ impl Until {
     }
 
     /// The last day of the page.
-    pub fn day(&self, site: &Site) -> Result<u64, Failure> {
-        let newest = today(site);
+    pub fn day(&self, app: &AppState) -> Result<u64, Failure> {
+        let newest = app.today();
         let Some(date) = &self.until else { return Ok(newest) };
-        let day = format::parse_day(date).ok_or_else(|| Failure::BadRequest(words::BAD_DATE.into()))?;
+        let day = format::parse_day(date).ok_or_else(|| Failure::BadRequest(texts::BAD_DATE.into()))?;
         Ok(day.min(newest))
     }
 }
 
-/// Day of the newest block. Days follow the chain's time, which is UTC.
-pub fn today(site: &Site) -> u64 {
-    site.now().indexed.map_or(0, |(_, time_ms)| time_ms / DAY_MS)
-}
-
 /// Days of a page that ends at `last`. `oldest` is the day of the oldest row found.
 pub fn window(last: u64, oldest: Option<u64>) -> RangeInclusive<u64> {
-    let first = oldest.unwrap_or(last).clamp(last.saturating_sub(MOST - 1), last.saturating_sub(LEAST - 1));
+    let first = oldest.unwrap_or(last).clamp(last.saturating_sub(MAX_DAYS - 1), last.saturating_sub(MIN_DAYS - 1));
     first..=last
 }
 
@@ -70,8 +59,8 @@ pub fn pages(list: &str, until: &Until, window: &RangeInclusive<u64>, oldest: Op
     let earlier = oldest.is_some_and(|oldest| oldest < *window.start());
     html! {
         nav .pages aria-label=(list::PAGES) {
-            @if !until.is_newest() { a href=(list) { (words::NEWEST) } }
-            @if earlier { a rel="next" href=(links::until(list, &format::day(window.start() - 1))) { (words::EARLIER) } }
+            @if !until.is_newest() { a href=(list) { (texts::NEWEST) } }
+            @if earlier { a rel="next" href=(links::until(list, &format::day(window.start() - 1))) { (texts::EARLIER) } }
         }
     }
 }
@@ -81,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_so_many_days() {
+    fn days_per_page_are_bounded() {
         assert_eq!(window(1_000, None), 987..=1_000);
         assert_eq!(window(1_000, Some(999)), 987..=1_000, "a young chain");
         assert_eq!(window(1_000, Some(950)), 950..=1_000);
@@ -90,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn days_without_rows_come_between() {
+    fn days_without_rows_are_filled() {
         let rows = BTreeMap::from([(5, (50, 2)), (8, (80, 3))]);
         // The supply stays the same, and nothing is transferred.
         let found = fill(7..=9, &rows, |(supply, _)| (*supply, 0));

@@ -2,10 +2,10 @@
 
 use super::Failure;
 use crate::{
+    app_state::AppState,
     database::{Read, sql},
     format, links,
-    site::Site,
-    words::validators::strip as words,
+    pages::validators::texts::strip as texts,
 };
 use corniche_types::SignerBitmap;
 use maud::{Markup, html};
@@ -43,9 +43,9 @@ pub enum Verdict {
 
 impl Health {
     /// Reads the newest certificates from the database.
-    pub async fn read(site: &Site) -> Result<Self, Failure> {
-        let committee = site.now().committee.map_or(0, |committee| committee.validators.len());
-        let rows = sql(NEWEST).bind(LAST).fetch_all(site.database.readers()).await?;
+    pub async fn read(app: &AppState) -> Result<Self, Failure> {
+        let committee = app.status().committee.map_or(0, |committee| committee.validators.len());
+        let rows = sql(NEWEST).bind(LAST).fetch_all(app.database.readers()).await?;
         let rows = rows.iter().rev();
         let certificates: Vec<_> =
             rows.map(|row| Ok((row.number("height")?, row.bytes("signers")?))).collect::<Result<_, Failure>>()?;
@@ -88,15 +88,15 @@ impl Health {
         let signed = self.of_validator(index);
         let missed: Vec<_> = signed.iter().zip(&self.heights).filter(|(signed, _)| !**signed).collect();
         let missed: Vec<_> = missed.iter().map(|(_, height)| format::number(**height)).collect();
-        let told = match missed.is_empty() {
-            true => format!("{} {} {}", self.count(index), words::OF, signed.len()),
-            false => format!("{} {} {}, {} {}", self.count(index), words::OF, signed.len(), words::MISSED, missed.join(", ")),
+        let label = match missed.is_empty() {
+            true => format!("{} {} {}", self.count(index), texts::OF, signed.len()),
+            false => format!("{} {} {}, {} {}", self.count(index), texts::OF, signed.len(), texts::MISSED, missed.join(", ")),
         };
         let width = LAST as usize * STEP;
         html! {
-            @if signed.is_empty() { span .note { (words::NONE_YET) } } @else {
+            @if signed.is_empty() { span .note { (texts::NONE_YET) } } @else {
                 svg .strip viewBox={ "0 0 " (width) " " (STEP) } role="img" {
-                    title { (told) }
+                    title { (label) }
                     path .signed d=(runs(signed, true)) {}
                     path .missed d=(runs(signed, false)) {}
                 }
@@ -118,7 +118,7 @@ impl Health {
                     li { (super::parts::validator(index)) " " (self.strip(index)) " " (tag(self.verdict(index))) }
                 }
             }
-            @if all > most { p { a href=(links::VALIDATORS) { (words::MORE) " (" (format::number(all as u64)) ")" } } }
+            @if all > most { p { a href=(links::VALIDATORS) { (texts::MORE) " (" (format::number(all as u64)) ")" } } }
         }
     }
 }
@@ -127,8 +127,8 @@ impl Health {
 pub fn tag(verdict: Verdict) -> Markup {
     match verdict {
         Verdict::Unknown => html! {},
-        Verdict::Signs => html! { span .tag.good { (words::SIGNS) } },
-        Verdict::Silent => html! { span .tag.bad { (words::SILENT) } },
+        Verdict::Signs => html! { span .tag.good { (texts::SIGNS) } },
+        Verdict::Silent => html! { span .tag.bad { (texts::SILENT) } },
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_are_those_of_the_newest_certificates() {
+    fn verdict_follows_newest_certificates() {
         let health = health(4, &[(5, &[0, 1, 2]), (7, &[0, 1, 2]), (8, &[0, 2])]);
         let verdicts = [0, 1, 2, 3, 4].map(|index| health.verdict(index));
         assert_eq!(verdicts, [Verdict::Signs, Verdict::Signs, Verdict::Signs, Verdict::Silent, Verdict::Unknown]);
@@ -169,16 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn a_strip_ends_at_the_right_and_says_what_is_missing() {
+    fn strip_lists_missed_certificates() {
         let strip = health(4, &[(1_005, &[0, 1, 2]), (1_007, &[0, 2, 3]), (1_008, &[0, 1, 2])]).strip(1).into_string();
-        assert!(strip.contains("2 of 3, missing in 1,007"), "{strip}");
+        assert!(strip.contains("2 of 3, missed 1,007"), "{strip}");
         assert!(strip.contains("class=\"signed\" d=\"M170 5H178M190 5H198\""), "{strip}");
         assert!(strip.contains("class=\"missed\" d=\"M180 5H188\""), "{strip}");
     }
 
     #[tokio::test]
-    async fn the_newest_certificate_is_the_last_square() {
-        let filled = crate::pages::testing::filled().await;
+    async fn newest_certificate_is_the_last_square() {
+        let filled = crate::pages::testing::test_app().await;
         let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
         let mut rows = crate::database::Rows::new("certificates", columns);
         for height in 1..=25u64 {
@@ -188,26 +188,26 @@ mod tests {
             rows.push([height.into(), height.into(), signers.into(), signature.into(), model.into(), height.into()]);
         }
         filled.write(rows).await;
-        let health = Health::read(&filled.site).await.unwrap();
+        let health = Health::read(&filled.app).await.unwrap();
         assert_eq!(health.heights, (6..=25).collect::<Vec<_>>());
         assert_eq!(health.of_validator(0), [vec![true; 19], vec![false]].concat());
     }
 
     #[test]
-    fn a_run_is_one_line() {
+    fn runs_are_drawn_as_one_line() {
         assert_eq!(runs(&[true; 20], true), "M0 5H198");
         assert_eq!(runs(&[true; 20], false), "");
         assert_eq!(runs(&[], true), "");
     }
 
     #[test]
-    fn signers_of_another_committee_are_nobody() {
+    fn signers_of_other_committee_are_ignored() {
         let health = Health::of(4, vec![(5, vec![0xff, 0xff])]);
         assert_eq!(health.verdict(0), Verdict::Silent);
     }
 
     #[test]
-    fn of_many_validators_those_that_are_missing_come_first() {
+    fn overview_prefers_missing_validators() {
         let shown = health(3, &[(5, &[0, 2]), (6, &[0])]).overview(2).into_string();
         let (first, second) = (shown.find("/validator/1").unwrap(), shown.find("/validator/2").unwrap());
         assert!(first < second && !shown.contains("/validator/0"), "{shown}");

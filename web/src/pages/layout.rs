@@ -1,10 +1,11 @@
 //! Frame of every page: head, navigation, banner and footer.
 
 use crate::{
-    format, links,
-    site::Site,
-    state::Snapshot,
-    words::{self, failure, foot, nav, unit},
+    app_state::AppState,
+    format,
+    indexer_status::Snapshot,
+    links,
+    texts::{self, failure, foot, nav, unit},
 };
 use maud::{DOCTYPE, Markup, html};
 
@@ -20,8 +21,8 @@ const PAGES: [(&str, &str); 8] = [
 ];
 
 /// A page of the explorer.
-pub fn page(site: &Site, title: &str, body: Markup) -> super::Html {
-    super::Html(frame(title, Some(&site.standing.now()), body))
+pub fn page(app: &AppState, title: &str, body: Markup) -> super::Html {
+    super::Html(frame(title, Some(&app.indexer_status.snapshot()), body))
 }
 
 /// A page without data of the chain.
@@ -29,24 +30,24 @@ pub fn bare(title: &str, body: Markup) -> Markup {
     frame(title, None, body)
 }
 
-fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
+fn frame(title: &str, indexer_status: Option<&Snapshot>, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
-        html lang=(words::LANGUAGE) {
+        html lang=(texts::LANGUAGE) {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title) " · " (words::EXPLORER) }
+                title { (title) " · " (texts::EXPLORER) }
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href=(links::STYLE);
                 script src=(links::SCRIPT) defer {}
             }
-            body data-currency=[standing.map(|standing| &standing.currency)] {
+            body data-currency=[indexer_status.map(|indexer_status| &indexer_status.currency)] {
                 a .skip href="#content" { (nav::SKIP) }
                 header {
-                    a .brand href=(links::HOME) { (words::NAME) }
-                    nav aria-label=(words::EXPLORER) {
+                    a .brand href=(links::HOME) { (texts::NAME) }
+                    nav aria-label=(texts::EXPLORER) {
                         @for (link, name) in PAGES { a href=(link) { (name) } }
                     }
                     form .search role="search" action=(links::SEARCH) {
@@ -56,32 +57,32 @@ fn frame(title: &str, standing: Option<&Snapshot>, body: Markup) -> Markup {
                     }
                     // These controls need the script, so the script shows them.
                     div .tools hidden {
-                        label { span .hidden { (nav::UNIT) } select #unit { option value="18" { (currency(standing)) } option value="9" { (unit::GWEI) } option value="0" { (unit::WEI) } } }
-                        button #theme type="button" { (nav::THEME) }
+                        label { span .hidden { (nav::UNIT) } select #unit { option value="18" { (currency(indexer_status)) } option value="9" { (unit::GWEI) } option value="0" { (unit::WEI) } } }
+                        button #theme type="button" aria-label=(nav::THEME) title=(nav::THEME) { "◐" }
                     }
                 }
-                @if let Some(standing) = standing { (banner(standing)) }
+                @if let Some(indexer_status) = indexer_status { (banner(indexer_status)) }
                 main #content tabindex="-1" { (body) }
                 footer {
-                    @if let Some(standing) = standing { (about(standing)) }
+                    @if let Some(indexer_status) = indexer_status { (about(indexer_status)) }
                 }
             }
         }
     }
 }
 
-fn currency(standing: Option<&Snapshot>) -> &str {
-    standing.map_or(unit::COIN, |standing| &standing.currency)
+fn currency(indexer_status: Option<&Snapshot>) -> &str {
+    indexer_status.map_or(unit::COIN, |indexer_status| &indexer_status.currency)
 }
 
 /// Banner about problems: the indexer stopped, the node does not respond, or the explorer catches up.
-fn banner(standing: &Snapshot) -> Markup {
-    let head = standing.heads.as_ref().map(|heads| heads.executed.number);
-    let indexed = standing.indexed.map(|(number, _)| number);
+fn banner(indexer_status: &Snapshot) -> Markup {
+    let head = indexer_status.heads.as_ref().map(|heads| heads.executed.number);
+    let indexed = indexer_status.indexed.map(|(number, _)| number);
     html! {
-        @if let Some(halt) = &standing.halt {
-            p .banner role="alert" { strong { (failure::HALTED) } " " (halt.to_string()) }
-        } @else if standing.waits.is_some() {
+        @if let Some(halt) = &indexer_status.halt {
+            p .banner role="alert" { strong { (failure::HALTED) ":" } " " (halt.to_string()) }
+        } @else if indexer_status.last_error.is_some() {
             // The reason goes to the log only: it contains the node's URL, which may contain a password.
             p .banner role="status" title=(failure::WAITS_HINT) { (failure::WAITS) }
         } @else if let (Some(head), Some(indexed)) = (head, indexed) {
@@ -92,11 +93,11 @@ fn banner(standing: &Snapshot) -> Markup {
     }
 }
 
-fn about(standing: &Snapshot) -> Markup {
+fn about(indexer_status: &Snapshot) -> Markup {
     html! {
-        @if let Some(chain_id) = standing.chain_id { span { (foot::CHAIN_ID) " " (chain_id) } }
-        @if let Some(committee) = &standing.committee { span { (foot::committee(&committee.engine, committee.validators.len(), committee.quorum)) } }
-        @if let Some((number, _)) = standing.indexed { span { (foot::BLOCK) " " span data-live="block" { (format::number(number)) } } }
+        @if let Some(chain_id) = indexer_status.chain_id { span { (foot::CHAIN_ID) " " (chain_id) } }
+        @if let Some(committee) = &indexer_status.committee { span { (foot::committee(&committee.engine, committee.validators.len(), committee.quorum)) } }
+        @if let Some((number, _)) = indexer_status.indexed { span { (foot::BLOCK) " " span data-live="block" { (format::number(number)) } } }
     }
 }
 
@@ -106,10 +107,10 @@ mod tests {
     use crate::pages::testing;
 
     #[tokio::test]
-    async fn what_went_wrong_with_the_node_is_not_told_to_readers() {
-        let filled = testing::filled().await;
-        filled.site.standing.waits("http://me:secret@10.0.0.1:8545: connection refused".into());
-        let shown = page(&filled.site, "Title", html! {}).0.into_string();
+    async fn node_error_is_not_shown() {
+        let filled = testing::test_app().await;
+        filled.app.indexer_status.set_error("http://me:secret@10.0.0.1:8545: connection refused".into());
+        let shown = page(&filled.app, "Title", html! {}).0.into_string();
         assert!(shown.contains(failure::WAITS) && !shown.contains("secret") && !shown.contains("10.0.0.1"), "{shown}");
     }
 }

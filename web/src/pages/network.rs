@@ -1,14 +1,16 @@
 //! Page of the node that the explorer follows, its peers, its chain, and its execution statistics.
 
 mod peers;
+pub(crate) mod texts;
 
 use super::{Failure, Page, blocks, home, layout, parts};
 use crate::{
-    format, links,
-    mesh::{Progress, Told},
-    site::Site,
-    state::Snapshot,
-    words::{nav, network as words},
+    app_state::AppState,
+    format,
+    indexer_status::Snapshot,
+    links,
+    peer_graph::{NodeInfo, Progress},
+    texts::nav,
 };
 use alloy_primitives::U256;
 use axum::extract::State;
@@ -20,81 +22,81 @@ use std::sync::Arc;
 const BLOCKS: i64 = 100;
 
 /// `/network`
-pub async fn show(State(site): State<Arc<Site>>) -> Page {
+pub async fn show(State(app): State<Arc<AppState>>) -> Page {
     // All readers share both results, so live pages cause no more requests to the node.
-    let (told, round) = tokio::join!(site.mesh.told(), site.mesh.now());
-    let committee = site.now().committee;
+    let (info, poll) = tokio::join!(app.peer_graph.node_info(), app.peer_graph.now());
+    let committee = app.status().committee;
     let body = html! {
         h1 { (nav::NETWORK) }
         div #network data-live="network" {
-            section { h2 { (words::NODE) } p .note { (words::NODE_NOTE) } (node(&site, &told)) }
-            section { h2 { (words::PEERS) } p .note { (words::PEERS_NOTE) } (peers::table(committee.as_ref(), round.rows.first())) }
-            section { h2 { (words::MATRIX) } (peers::matrix(committee.as_ref(), &round)) }
-            section { h2 { (words::CHAIN) } (chain(&site).await?) }
+            section { h2 { (texts::NODE) } p .note { (texts::NODE_NOTE) } (node(&app, &info)) }
+            section { h2 { (texts::PEERS) } p .note { (texts::PEERS_NOTE) } (peers::table(committee.as_ref(), poll.rows.first())) }
+            section { h2 { (texts::MATRIX) } (peers::matrix(committee.as_ref(), &poll)) }
+            section { h2 { (texts::CHAIN) } (chain(&app).await?) }
             section {
-                h2 { (words::EXECUTION) }
-                @match &told.statistics { Some(statistics) => (execution(statistics)), None => p .note { (words::SILENT) } }
+                h2 { (texts::EXECUTION) }
+                @match &info.statistics { Some(statistics) => (execution(statistics)), None => p .note { (texts::SILENT) } }
             }
         }
     };
-    Ok(layout::page(&site, nav::NETWORK, body))
+    Ok(layout::page(&app, nav::NETWORK, body))
 }
 
-fn node(site: &Site, told: &Told) -> Markup {
-    let now = site.now();
-    let unknown = || html! { span .note { (words::SILENT) } };
+fn node(app: &AppState, info: &NodeInfo) -> Markup {
+    let now = app.status();
+    let unknown = || html! { span .note { (texts::SILENT) } };
     let heads = now.heads.as_ref();
     let block = |number: Option<u64>| number.map_or_else(unknown, parts::block);
     parts::facts(&[
-        (words::VERSION, told.version.as_ref().map_or_else(unknown, |version| html! { code { (version) } })),
-        (words::PEERS, told.peers.map_or_else(unknown, |peers| html! { (format::number(peers)) })),
-        (words::SYNCING, told.syncing.map_or_else(unknown, syncing)),
-        (words::EXECUTED, block(heads.map(|heads| heads.executed.number))),
-        (words::CERTIFIED, block(heads.map(|heads| heads.certified.number))),
-        (words::INDEXED, block(now.indexed.map(|(number, _)| number))),
-        (words::TRACED, traced(&now).unwrap_or_else(unknown)),
+        (texts::VERSION, info.version.as_ref().map_or_else(unknown, |version| html! { code { (version) } })),
+        (texts::PEERS, info.peers.map_or_else(unknown, |peers| html! { (format::number(peers)) })),
+        (texts::SYNCING, info.syncing.map_or_else(unknown, syncing)),
+        (texts::EXECUTED, block(heads.map(|heads| heads.executed.number))),
+        (texts::CERTIFIED, block(heads.map(|heads| heads.certified.number))),
+        (texts::INDEXED, block(now.indexed.map(|(number, _)| number))),
+        (texts::TRACED, traced(&now).unwrap_or_else(unknown)),
     ])
 }
 
 /// Newest block whose inner calls are stored. Returns `None` until the node has responded.
 fn traced(now: &Snapshot) -> Option<Markup> {
-    let nobody_asks = || now.chain_id.map(|_| html! { span .note { (words::NOT_TRACED) } });
+    let nobody_asks = || now.chain_id.map(|_| html! { span .note { (texts::NOT_TRACED) } });
     now.traced.map(parts::block).or_else(nobody_asks)
 }
 
 fn syncing(progress: Option<Progress>) -> Markup {
     match progress {
-        None => html! { (words::IN_STEP) },
+        None => html! { (texts::IN_STEP) },
         Some(progress) => {
             let [current, highest] = [progress.current_block, progress.highest_block].map(|number| format::number(number.to()));
-            html! { (words::CATCHING_UP) " " (current) " / " (highest) }
+            html! { (texts::CATCHING_UP) " " (current) " / " (highest) }
         }
     }
 }
 
-async fn chain(site: &Site) -> Result<Markup, Failure> {
-    let now = site.now();
-    let latencies = home::latencies(&blocks::newest(site, u64::MAX, BLOCKS).await?);
+async fn chain(app: &AppState) -> Result<Markup, Failure> {
+    let now = app.status();
+    let latencies = home::latencies(&blocks::newest(app, u64::MAX, BLOCKS).await?);
     let mut facts = Vec::new();
     if let Some(chain_id) = now.chain_id {
-        facts.push((words::CHAIN_ID, html! { (chain_id) }));
+        facts.push((texts::CHAIN_ID, html! { (chain_id) }));
     }
     if let Some(genesis) = now.genesis {
-        facts.push((words::GENESIS, parts::block_hash(genesis)));
+        facts.push((texts::GENESIS, parts::block_hash(genesis)));
     }
-    facts.push((words::CURRENCY, html! { (now.currency) }));
+    facts.push((texts::CURRENCY, html! { (now.currency) }));
     if let Some(committee) = &now.committee {
         let (all, quorum) = (committee.validators.len() as u64, committee.quorum);
-        facts.push((words::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
-        facts.push((words::VALIDATORS, html! { a href=(links::VALIDATORS) { (format::number(all)) } }));
-        facts.push((words::QUORUM, html! { (words::quorum(&format::number(quorum), &format::number(all))) }));
-        facts.push((words::EPOCH, html! { (committee.epoch) }));
-        facts.push((words::COMMITTEE, parts::hash(committee.committee_hash)));
+        facts.push((texts::ENGINE, html! { a href=(links::DAG) { (committee.engine) } }));
+        facts.push((texts::VALIDATORS, html! { a href=(links::VALIDATORS) { (format::number(all)) } }));
+        facts.push((texts::QUORUM, html! { (texts::quorum(&format::number(quorum), &format::number(all))) }));
+        facts.push((texts::EPOCH, html! { (committee.epoch) }));
+        facts.push((texts::COMMITTEE, parts::hash(committee.committee_hash)));
     }
-    facts.push((words::LATENCY, html! { (latency(&latencies)) }));
+    facts.push((texts::LATENCY, html! { (latency(&latencies)) }));
     Ok(html! {
         (parts::facts(&facts))
-        @if now.development { p .note { (words::DEVELOPMENT) } }
+        @if now.development { p .note { (texts::DEVELOPMENT) } }
     })
 }
 
@@ -102,27 +104,27 @@ async fn chain(site: &Site) -> Result<Markup, Failure> {
 fn latency(sorted: &[u64]) -> String {
     let at = |per_cent: usize| sorted.get(sorted.len() * per_cent / 100).copied();
     match (at(50), at(90)) {
-        (Some(half), Some(most)) => words::latency(&format::duration(half), &format::duration(most), sorted.len()),
-        _ => words::NO_LATENCY.into(),
+        (Some(half), Some(most)) => texts::latency(&format::duration(half), &format::duration(most), sorted.len()),
+        _ => texts::NO_LATENCY.into(),
     }
 }
 
 /// Execution statistics since the node's start, in sentences.
-fn execution(told: &Statistics) -> Markup {
+fn execution(info: &Statistics) -> Markup {
     let share =
         |part: u64, whole: u64| format::share(U256::from(part), U256::from(whole)).unwrap_or_else(|| format::percent(0, 0));
     let number = format::number;
-    let (executed, adopted) = (number(told.executed), number(told.adopted));
-    let waiting = number(told.pool_transactions);
-    let early = share(told.early_without_result, told.early_runs);
+    let (executed, adopted) = (number(info.executed), number(info.adopted));
+    let waiting = number(info.pool_transactions);
+    let early = share(info.early_without_result, info.early_runs);
     let sentences = [
-        words::transactions(&executed, &number(told.skipped), &number(told.refused), &waiting),
-        words::adopted(&adopted, &share(told.adopted, told.executed)),
-        words::runs(&number(told.runs), &number(told.runs_again), &share(told.runs_again, told.runs)),
-        words::early(&number(told.early_runs), &number(told.early_without_result), &early, &number(told.early_passed_over)),
+        texts::transactions(&executed, &number(info.skipped), &number(info.refused), &waiting),
+        texts::adopted(&adopted, &share(info.adopted, info.executed)),
+        texts::runs(&number(info.runs), &number(info.runs_again), &share(info.runs_again, info.runs)),
+        texts::early(&number(info.early_runs), &number(info.early_without_result), &early, &number(info.early_passed_over)),
     ];
     html! {
-        p { (words::SINCE_START) }
+        p { (texts::SINCE_START) }
         ul { @for sentence in sentences { li { (sentence) } } }
     }
 }
@@ -134,35 +136,35 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn latency_is_told_in_two_numbers() {
-        assert_eq!(latency(&[]), words::NO_LATENCY);
+    fn latency_has_median_and_p90() {
+        assert_eq!(latency(&[]), texts::NO_LATENCY);
         let sorted: Vec<u64> = (1..=100).collect();
-        assert_eq!(latency(&sorted), "51 ms for half of the last 100 certified blocks, at most 91 ms for nine of ten");
-        assert_eq!(latency(&[7]), "7 ms for half of the last 1 certified blocks, at most 7 ms for nine of ten");
+        assert_eq!(latency(&sorted), "median 51 ms, 90th percentile 91 ms (last 100 certified blocks)");
+        assert_eq!(latency(&[7]), "median 7 ms, 90th percentile 7 ms (last 1 certified blocks)");
     }
 
     #[test]
-    fn progress_is_read_as_nodes_say_it() {
-        let told = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
-        let shown = syncing(serde_json::from_value(told).unwrap()).into_string();
-        assert_eq!(shown, format!("{} 16 / 256", words::CATCHING_UP));
+    fn sync_progress_is_decoded() {
+        let info = json!({"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0x100"});
+        let shown = syncing(serde_json::from_value(info).unwrap()).into_string();
+        assert_eq!(shown, format!("{} 16 / 256", texts::CATCHING_UP));
     }
 
     #[tokio::test]
-    async fn how_far_inner_calls_are_is_told() {
-        let filled = testing::filled().await;
-        let page = async || show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
-        assert!(page().await.contains(words::NOT_TRACED));
-        filled.site.standing.traced(Some(990));
+    async fn traced_block_is_shown() {
+        let filled = testing::test_app().await;
+        let page = async || show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
+        assert!(page().await.contains(texts::NOT_TRACED));
+        filled.app.indexer_status.set_traced(Some(990));
         let page = page().await;
-        assert!(!page.contains(words::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
+        assert!(!page.contains(texts::NOT_TRACED) && testing::links(&page, "/block/").contains(&"990".to_owned()), "{page}");
         assert!(traced(&Snapshot::default()).is_none(), "nobody knows yet");
     }
 
     #[tokio::test]
-    async fn a_node_that_is_away_leaves_a_page() {
-        let filled = testing::filled().await;
-        let page = show(State(Arc::clone(&filled.site))).await.unwrap().0.into_string();
-        assert!(page.contains(words::SILENT) && page.contains(words::CHAIN), "{page}");
+    async fn unavailable_node_leaves_a_page() {
+        let filled = testing::test_app().await;
+        let page = show(State(Arc::clone(&filled.app))).await.unwrap().0.into_string();
+        assert!(page.contains(texts::SILENT) && page.contains(texts::CHAIN), "{page}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     database::Place,
     format, links,
-    words::{list, network, status},
+    texts::{self, list, status},
 };
 use alloy_primitives::{Address, B256, U256};
 use maud::{Markup, html};
@@ -82,8 +82,8 @@ pub fn bytes(bytes: &[u8]) -> Markup {
 
 /// First bytes of a value of `length` bytes.
 pub fn beginning(bytes: &[u8], length: u64) -> Markup {
-    const MOST: usize = 16 << 10;
-    let shown = &bytes[..bytes.len().min(MOST)];
+    const MAX_BYTES: usize = 16 << 10;
+    let shown = &bytes[..bytes.len().min(MAX_BYTES)];
     let text = format!("0x{}", hex::encode(shown));
     html! {
         pre .bytes tabindex="0" { code { (text) } }
@@ -93,7 +93,7 @@ pub fn beginning(bytes: &[u8], length: u64) -> Markup {
 
 /// A validator by position in the committee.
 pub fn validator(index: u64) -> Markup {
-    html! { a href=(links::validator(index)) { (network::validator(index)) } }
+    html! { a href=(links::validator(index)) { (texts::validator(index)) } }
 }
 
 /// A time. The script adds how long ago it was.
@@ -165,7 +165,7 @@ pub fn older(list: &str, last: Option<Place>, is_first: bool) -> Markup {
 }
 
 /// Links to other pages of a list that is not ordered by place.
-pub fn further(list: &str, last: Option<String>, is_first: bool) -> Markup {
+pub fn next_pages(list: &str, last: Option<String>, is_first: bool) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
             @if !is_first { a href=(list) { (list::FIRST) } }

@@ -1,11 +1,13 @@
 //! Daily statistics of the chain.
 
+pub(crate) mod texts;
+
 use super::{Failure, Page, chart, days, days::Until, layout, parts};
 use crate::{
+    app_state::AppState,
     database::{Read, int, sql},
     format, links,
-    site::Site,
-    words::{nav, statistics as words},
+    texts::nav,
 };
 use axum::extract::{Query, State};
 use maud::{Markup, html};
@@ -18,39 +20,39 @@ pub const DAYS: &str = "SELECT day, blocks, transactions, failed, skipped, gas_u
 
 /// Counters: column of the database, and label.
 const COUNTED: [(&str, &str); 8] = [
-    ("blocks", words::BLOCKS),
-    ("transactions", words::TRANSACTIONS),
-    ("failed", words::FAILED),
-    ("skipped", words::SKIPPED),
-    ("gas_used", words::GAS),
-    ("transfers", words::TRANSFERS),
-    ("contracts", words::CONTRACTS),
-    ("new_accounts", words::NEW_ACCOUNTS),
+    ("blocks", texts::BLOCKS),
+    ("transactions", texts::TRANSACTIONS),
+    ("failed", texts::FAILED),
+    ("skipped", texts::SKIPPED),
+    ("gas_used", texts::GAS),
+    ("transfers", texts::TRANSFERS),
+    ("contracts", texts::CONTRACTS),
+    ("new_accounts", texts::NEW_ACCOUNTS),
 ];
 
 type Counts = [u64; COUNTED.len()];
 
 /// `/statistics`
-pub async fn show(State(site): State<Arc<Site>>, Query(until): Query<Until>) -> Page {
-    let last = until.day(&site)?;
+pub async fn show(State(app): State<Arc<AppState>>, Query(until): Query<Until>) -> Page {
+    let last = until.day(&app)?;
     // Reads one more row than the page shows, to know whether earlier days exist.
-    let rows = sql(DAYS).bind(int(last)).bind(int(days::MOST + 1)).fetch_all(site.database.readers()).await?;
+    let rows = sql(DAYS).bind(int(last)).bind(int(days::MAX_DAYS + 1)).fetch_all(app.database.readers()).await?;
     let found: BTreeMap<u64, Counts> = rows.iter().map(counts).collect::<Result<_, _>>()?;
     let oldest = found.keys().next().copied();
     let window = days::window(last, oldest);
     let body = html! {
         h1 { (nav::STATISTICS) }
-        p .note { (words::NOTE) }
+        p .note { (texts::NOTE) }
         div #statistics data-live=[until.is_newest().then_some("statistics")] {
             (days::pages(links::STATISTICS, &until, &window, oldest))
-            div .columns { @for (at, (_, caption)) in COUNTED.iter().enumerate() { (drawn(caption, at, &found, &window)) } }
+            div .columns { @for (at, (_, caption)) in COUNTED.iter().enumerate() { (bar_chart(caption, at, &found, &window)) } }
             section {
-                h2 { (words::TABLE) }
+                h2 { (texts::TABLE) }
                 (table(&found, &window))
             }
         }
     };
-    Ok(layout::page(&site, nav::STATISTICS, body))
+    Ok(layout::page(&app, nav::STATISTICS, body))
 }
 
 fn counts(row: &AnyRow) -> Result<(u64, Counts), Failure> {
@@ -61,7 +63,7 @@ fn counts(row: &AnyRow) -> Result<(u64, Counts), Failure> {
     Ok((row.number("day")?, counts))
 }
 
-fn drawn(caption: &str, at: usize, found: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
+fn bar_chart(caption: &str, at: usize, found: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
     let values: Vec<u64> = days::fill(window.clone(), found, |_| Counts::default()).iter().map(|day| day[at]).collect();
     let label = |bar: usize| format!("{}: {}", format::day(window.start() + bar as u64), format::number(values[bar]));
     chart::bars(caption, &values, label)
@@ -69,14 +71,14 @@ fn drawn(caption: &str, at: usize, found: &BTreeMap<u64, Counts>, window: &Range
 
 /// Days without a block have no row.
 fn table(found: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
-    let mut columns = vec![words::DAY];
+    let mut columns = vec![texts::DAY];
     columns.extend(COUNTED.iter().map(|(_, name)| *name));
     let row = |(day, counts): (&u64, &Counts)| {
         let mut cells = vec![html! { (format::day(*day)) }];
         cells.extend(counts.iter().map(|count| html! { (format::number(*count)) }));
         cells
     };
-    parts::table(words::TABLE, &columns, found.range(window.clone()).rev().map(row).collect())
+    parts::table(texts::TABLE, &columns, found.range(window.clone()).rev().map(row).collect())
 }
 
 #[cfg(test)]
@@ -85,8 +87,8 @@ mod tests {
     use crate::{database::Rows, pages::testing};
 
     #[tokio::test]
-    async fn days_are_drawn_and_listed_and_earlier_ones_follow() {
-        let filled = testing::filled().await;
+    async fn days_are_charted_and_paginated() {
+        let filled = testing::test_app().await;
         let columns =
             &["day", "blocks", "transactions", "failed", "skipped", "gas_used", "transfers", "contracts", "new_accounts"];
         let mut rows = Rows::new("days", columns);
@@ -94,7 +96,7 @@ mod tests {
             rows.push([day, 1, 2, 3, 4, 5, 6, 7, day * 1_000].map(Into::into));
         }
         filled.write(rows).await;
-        let ask = |until: Option<&str>| show(State(Arc::clone(&filled.site)), Query(Until::of(until)));
+        let ask = |until: Option<&str>| show(State(Arc::clone(&filled.app)), Query(Until::of(until)));
         let page = ask(None).await.unwrap().0.into_string();
         assert!(page.contains("<title>1970-04-11: 100,000</title>"), "{page}");
         assert_eq!(page.matches("<tr>").count(), 3, "two days and the names of the columns");

@@ -1,40 +1,48 @@
-//! A site for tests: a database in a temporary file, and a node that does not respond.
+//! An application state for tests: a database in a temporary file, and a node that does not respond.
 
 use super::tokens::Token;
 use crate::{
+    app_state::AppState,
     database::{Database, Rows},
     indexer::uploads,
-    limits::{Limits, Rate},
+    indexer_status::IndexerStatus,
+    limits::{Rate, RateLimiter},
     live::Live,
-    mesh::Mesh,
     node::Node,
-    site::Site,
-    state::Standing,
+    peer_graph::PeerGraph,
 };
 use alloy_primitives::{Address, B256, U256};
 use corniche_api::{Validator, Validators};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A site, and the directory of its database.
-pub struct Filled {
-    pub site: Arc<Site>,
+/// An application state, and the directory of its database.
+pub struct TestApp {
+    pub app: Arc<AppState>,
     _directory: TempDir,
 }
 
-/// Creates a site with four validators and a newest block on day 100.
-pub async fn filled() -> Filled {
+/// Creates a state with four validators and a newest block on day 100.
+pub async fn test_app() -> TestApp {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
-    let standing = Arc::new(Standing::new("CRN".into()));
-    standing.introduced(7, B256::repeat_byte(7), false, committee(4));
-    standing.indexed(1_000, 100 * crate::indexer::digest::DAY_MS);
+    let indexer_status = Arc::new(IndexerStatus::new("CRN".into()));
+    indexer_status.set_chain(7, B256::repeat_byte(7), false, committee(4));
+    indexer_status.set_indexed(1_000, 100 * crate::indexer::digest::DAY_MS);
     // No server listens on this port.
     let nobody = "http://127.0.0.1:1";
-    let (node, mesh) = (Node::new(nobody), Mesh::new([nobody]));
+    let (node, peer_graph) = (Node::new(nobody), PeerGraph::new([nobody]));
     let (uploads, _) = uploads::channel();
-    let site = Site { database, node, mesh, standing, live: Live::default(), limits: Limits::new(Rate::default()), uploads };
-    Filled { site: Arc::new(site), _directory: directory }
+    let app = AppState {
+        database,
+        node,
+        peer_graph,
+        indexer_status,
+        live: Live::default(),
+        limits: RateLimiter::new(Rate::default()),
+        uploads,
+    };
+    TestApp { app: Arc::new(app), _directory: directory }
 }
 
 fn committee(size: u64) -> Validators {
@@ -56,15 +64,15 @@ pub fn token(address: Address, holders: u64) -> Token {
     Token { address, standard: 20, name, symbol, decimals: 0, supply, holders, transfers: 1, first_block: 1, consistent: true }
 }
 
-impl Filled {
+impl TestApp {
     /// Sets the engine that the node reports.
     pub fn introduce(&self, engine: &str) {
         let committee = Validators { engine: engine.into(), ..committee(4) };
-        self.site.standing.introduced(7, B256::repeat_byte(7), false, committee);
+        self.app.indexer_status.set_chain(7, B256::repeat_byte(7), false, committee);
     }
 
     pub async fn write(&self, rows: Rows) {
-        rows.write(&mut self.site.database.writer().await.unwrap()).await.unwrap();
+        rows.write(&mut self.app.database.writer().await.unwrap()).await.unwrap();
     }
 
     /// Writes a block of which only number and time matter.

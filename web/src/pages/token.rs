@@ -11,10 +11,10 @@ use super::{
     transactions,
 };
 use crate::{
+    app_state::AppState,
     database::{Read, amount, int, sql},
     format, links,
-    site::Site,
-    words::tokens as words,
+    pages::tokens::texts,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -48,21 +48,21 @@ const PART_IDS: &str = "ids";
 const PART_DAYS: &str = "days";
 
 /// `/token/{address}`: its transfers.
-pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
-    let token = find(&site, &address).await?;
+pub async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let token = find(&app, &address).await?;
     let before = from.before.unwrap_or(i64::MAX);
     let query = sql(TRANSFERS).bind(token.address.to_vec()).bind(before).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let last = transactions::last(&mut rows)?;
     let cells = rows.iter().map(|row| transfer(&token, row)).collect::<Result<_, _>>()?;
-    let mut columns = vec![words::TRANSACTION, words::WHEN, words::FROM, words::TO, words::AMOUNT];
-    columns.extend(token.has_ids().then_some(words::ID));
+    let mut columns = vec![texts::TRANSACTION, texts::WHEN, texts::FROM, texts::TO, texts::AMOUNT];
+    columns.extend(token.has_ids().then_some(texts::ID));
     let here = links::token(token.address);
     let part = html! {
-        (parts::table(words::TRANSFERS, &columns, cells))
+        (parts::table(texts::TRANSFERS, &columns, cells))
         (parts::older(&here, last, from.before.is_none()))
     };
-    Ok(page(&site, &token, words::TRANSFERS, part, from.before.is_none()))
+    Ok(page(&app, &token, texts::TRANSFERS, part, from.before.is_none()))
 }
 
 fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
@@ -73,8 +73,8 @@ fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
     let mut cells = vec![
         parts::transaction(row.hash("hash")?),
         parts::time(row.number("time_ms")?),
-        side(row.address("sender")?, words::MINTED),
-        side(row.address("recipient")?, words::BURNT),
+        side(row.address("sender")?, texts::MINTED),
+        side(row.address("recipient")?, texts::BURNT),
         parts::tokens(row.amount("amount")?, token.decimals),
     ];
     if token.has_ids() {
@@ -86,54 +86,54 @@ fn transfer(token: &Token, row: &AnyRow) -> Result<Vec<Markup>, Failure> {
 
 /// `/token/{address}/{part}`: a part of the page that is a page itself.
 pub async fn part(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     Path((address, part)): Path<(String, String)>,
     Query(from): Query<Below>,
     Query(until): Query<Until>,
 ) -> Page {
-    let token = find(&site, &address).await?;
+    let token = find(&app, &address).await?;
     let is_newest = from.is_first() && until.is_newest();
     let (name, body) = match part.as_str() {
-        PART_HOLDERS => (words::HOLDERS, holders(&site, &token, &from).await?),
-        PART_IDS if token.has_ids() => (words::IDS, ids(&site, &token, &from).await?),
-        PART_DAYS => (words::DAYS, over_time(&site, &token, &until).await?),
-        _ => return Err(Failure::NotFound(words::no_part(&part))),
+        PART_HOLDERS => (texts::HOLDERS, holders(&app, &token, &from).await?),
+        PART_IDS if token.has_ids() => (texts::IDS, ids(&app, &token, &from).await?),
+        PART_DAYS => (texts::DAYS, over_time(&app, &token, &until).await?),
+        _ => return Err(Failure::NotFound(texts::no_part(&part))),
     };
-    Ok(page(&site, &token, name, body, is_newest))
+    Ok(page(&app, &token, name, body, is_newest))
 }
 
-async fn find(site: &Site, address: &str) -> Result<Token, Failure> {
+async fn find(app: &AppState, address: &str) -> Result<Token, Failure> {
     let address = account::parse(address)?;
-    let row = sql(TOKEN).bind(address.to_vec()).fetch_optional(site.database.readers()).await?;
-    Token::read(&row.ok_or_else(|| Failure::NotFound(words::no_token(address)))?)
+    let row = sql(TOKEN).bind(address.to_vec()).fetch_optional(app.database.readers()).await?;
+    Token::read(&row.ok_or_else(|| Failure::NotFound(texts::no_token(address)))?)
 }
 
 /// A complete page. Its facts are current, so all of it is live if it shows the first page of its list.
-fn page(site: &Site, token: &Token, part: &str, body: Markup, is_newest: bool) -> super::Html {
+fn page(app: &AppState, token: &Token, part: &str, body: Markup, is_newest: bool) -> super::Html {
     let here = token.address;
-    let mut tabs = vec![(links::token(here), words::TRANSFERS), (links::token_part(here, PART_HOLDERS), words::HOLDERS)];
-    tabs.extend(token.has_ids().then(|| (links::token_part(here, PART_IDS), words::IDS)));
-    tabs.push((links::token_part(here, PART_DAYS), words::DAYS));
-    let title = format!("{} {here}", words::TOKEN);
+    let mut tabs = vec![(links::token(here), texts::TRANSFERS), (links::token_part(here, PART_HOLDERS), texts::HOLDERS)];
+    tabs.extend(token.has_ids().then(|| (links::token_part(here, PART_IDS), texts::IDS)));
+    tabs.push((links::token_part(here, PART_DAYS), texts::DAYS));
+    let title = format!("{} {here}", texts::TOKEN);
     let body = html! {
-        h1 { (words::TOKEN) " " (tokens::name(token)) }
-        @if !token.consistent { p .warning role="note" { strong { (words::INCONSISTENT) "." } " " (words::INCONSISTENT_NOTE) } }
+        h1 { (texts::TOKEN) " " (tokens::name(token)) }
+        @if !token.consistent { p .warning role="note" { strong { (texts::INCONSISTENT) "." } " " (texts::INCONSISTENT_NOTE) } }
         section #facts data-live=[is_newest.then_some("facts")] {
             (parts::facts(&[
-                (words::ADDRESS, parts::account_in_full(here)),
-                (words::STANDARD, html! { (tokens::standard(token.standard)) }),
-                (words::SUPPLY, token.amount(token.supply)),
-                (words::HOLDERS, html! { (format::number(token.holders)) }),
-                (words::TRANSFERS, html! { (format::number(token.transfers)) }),
-                (words::DECIMALS, html! { (token.decimals) }),
-                (words::FIRST_SEEN, parts::block(token.first_block)),
+                (texts::ADDRESS, parts::account_in_full(here)),
+                (texts::STANDARD, html! { (tokens::standard(token.standard)) }),
+                (texts::SUPPLY, token.amount(token.supply)),
+                (texts::HOLDERS, html! { (format::number(token.holders)) }),
+                (texts::TRANSFERS, html! { (format::number(token.transfers)) }),
+                (texts::DECIMALS, html! { (token.decimals) }),
+                (texts::FIRST_SEEN, parts::block(token.first_block)),
             ]))
-            p .note { (words::NAME_NOTE) }
+            p .note { (texts::NAME_NOTE) }
         }
         (parts::tabs(&tabs, part))
         section #part data-live=[is_newest.then_some("part")] { h2 { (part) } (body) }
     };
-    layout::page(site, &title, body)
+    layout::page(app, &title, body)
 }
 
 /// Link to the holders of an id.
@@ -141,13 +141,13 @@ fn of_id(token: Address, id: U256) -> Markup {
     html! { a .id href=(links::token_id(token, id)) { "#" (id) } }
 }
 
-async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure> {
+async fn holders(app: &AppState, token: &Token, from: &Below) -> Result<Markup, Failure> {
     let ([least], holder) = from.row()?;
-    let bad_id = || Failure::BadRequest(words::BAD_ID.into());
+    let bad_id = || Failure::BadRequest(texts::BAD_ID.into());
     let id = from.id.as_ref().map(|id| cursor::decimal(id).ok_or_else(bad_id)).transpose()?;
     let query = sql(HOLDERS).bind(token.address.to_vec()).bind(id.map(amount).unwrap_or_default());
     let query = query.bind(amount(least)).bind(holder.to_vec()).bind(ROWS + 1);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let rows = query.fetch_all(app.database.readers()).await?;
     let found = rows.iter().map(|row| Ok((row.address("holder")?, row.amount("amount")?)));
     let mut found: Vec<(Address, U256)> = found.collect::<Result<_, Failure>>()?;
     let last = cursor::cut(&mut found, ROWS).map(|(holder, amount)| cursor::below([*amount], *holder));
@@ -157,14 +157,14 @@ async fn holders(site: &Site, token: &Token, from: &Below) -> Result<Markup, Fai
         cells.extend(id.is_none().then(|| html! { (share(*amount, token)) }));
         cells
     };
-    let mut columns = vec![words::HOLDER, words::AMOUNT];
-    columns.extend(id.is_none().then_some(words::SHARE));
+    let mut columns = vec![texts::HOLDER, texts::AMOUNT];
+    columns.extend(id.is_none().then_some(texts::SHARE));
     let list = id.map_or_else(|| links::token_part(token.address, PART_HOLDERS), |id| links::token_id(token.address, id));
     Ok(html! {
-        @if let Some(id) = id { p { (words::OF_ID) " #" (id) } }
-        @else if token.has_ids() { p .note { (words::TOTALS_NOTE) } }
-        (parts::table(words::HOLDERS, &columns, found.iter().map(cells).collect()))
-        (parts::further(&list, last, from.is_first()))
+        @if let Some(id) = id { p { (texts::OF_ID) " #" (id) } }
+        @else if token.has_ids() { p .note { (texts::TOTALS_NOTE) } }
+        (parts::table(texts::HOLDERS, &columns, found.iter().map(cells).collect()))
+        (parts::next_pages(&list, last, from.is_first()))
     })
 }
 
@@ -173,29 +173,29 @@ fn share(amount: U256, token: &Token) -> String {
     format::share(amount, token.supply).unwrap_or_else(|| "–".into())
 }
 
-async fn ids(site: &Site, token: &Token, from: &Below) -> Result<Markup, Failure> {
+async fn ids(app: &AppState, token: &Token, from: &Below) -> Result<Markup, Failure> {
     let ([id, least], holder) = from.row()?;
     let query = sql(IDS).bind(token.address.to_vec()).bind(Vec::new());
     let query = query.bind(amount(id)).bind(amount(least)).bind(holder.to_vec()).bind(ROWS + 1);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let rows = query.fetch_all(app.database.readers()).await?;
     let found = rows.iter().map(|row| Ok((row.amount("token_id")?, row.address("holder")?, row.amount("amount")?)));
     let mut found: Vec<(U256, Address, U256)> = found.collect::<Result<_, Failure>>()?;
     let last = cursor::cut(&mut found, ROWS).map(|(id, holder, amount)| cursor::below([*id, *amount], *holder));
     let cells = |(id, holder, amount): &(U256, Address, U256)| {
         vec![of_id(token.address, *id), parts::account(*holder), parts::tokens(*amount, token.decimals)]
     };
-    let columns = [words::ID, words::HOLDER, words::AMOUNT];
+    let columns = [texts::ID, texts::HOLDER, texts::AMOUNT];
     Ok(html! {
-        (parts::table(words::IDS, &columns, found.iter().map(cells).collect()))
-        (parts::further(&links::token_part(token.address, PART_IDS), last, from.is_first()))
+        (parts::table(texts::IDS, &columns, found.iter().map(cells).collect()))
+        (parts::next_pages(&links::token_part(token.address, PART_IDS), last, from.is_first()))
     })
 }
 
-async fn over_time(site: &Site, token: &Token, until: &Until) -> Result<Markup, Failure> {
-    let last = until.day(site)?;
+async fn over_time(app: &AppState, token: &Token, until: &Until) -> Result<Markup, Failure> {
+    let last = until.day(app)?;
     // Reads one more row than the page shows: it contains the supply before the first day.
-    let query = sql(DAYS).bind(token.address.to_vec()).bind(int(last)).bind(int(days::MOST + 1));
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let query = sql(DAYS).bind(token.address.to_vec()).bind(int(last)).bind(int(days::MAX_DAYS + 1));
+    let rows = query.fetch_all(app.database.readers()).await?;
     let day = |row: &AnyRow| Ok((row.number("day")?, (row.number("transfers")?, row.amount("supply")?)));
     let found: BTreeMap<u64, (u64, U256)> = rows.iter().map(day).collect::<Result<_, Failure>>()?;
     let oldest = found.keys().next().copied();
@@ -208,42 +208,42 @@ async fn over_time(site: &Site, token: &Token, until: &Until) -> Result<Markup, 
     let row = |(day, (transfers, supply)): (&u64, &(u64, U256))| {
         vec![html! { (format::day(*day)) }, html! { (format::number(*transfers)) }, parts::tokens(*supply, token.decimals)]
     };
-    let columns = [words::DAY, words::TRANSFERS, words::SUPPLY_AT_END];
+    let columns = [texts::DAY, texts::TRANSFERS, texts::SUPPLY_AT_END];
     let list = links::token_part(token.address, PART_DAYS);
     Ok(html! {
         (days::pages(&list, until, &window, oldest))
         div .columns {
-            (chart::amounts(words::SUPPLY, &supplies, token.decimals, supply))
-            (chart::bars(words::TRANSFERS, &transfers, moved))
+            (chart::amounts(texts::SUPPLY, &supplies, token.decimals, supply))
+            (chart::bars(texts::TRANSFERS, &transfers, moved))
         }
-        h3 { (words::DAYS_MOVED) }
-        (parts::table(words::DAYS_MOVED, &columns, found.range(window.clone()).rev().map(row).collect()))
+        h3 { (texts::DAYS_MOVED) }
+        (parts::table(texts::DAYS_MOVED, &columns, found.range(window.clone()).rev().map(row).collect()))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pages::testing::{self, Filled};
+    use crate::pages::testing::{self, TestApp};
 
     const GOLD: Address = Address::repeat_byte(7);
 
-    async fn gold(standard: u64, supply: u64, balances: &[(Address, Option<u64>, u64)]) -> Filled {
-        let filled = testing::filled().await;
+    async fn gold(standard: u64, supply: u64, balances: &[(Address, Option<u64>, u64)]) -> TestApp {
+        let filled = testing::test_app().await;
         let token = Token { standard, supply: U256::from(supply), ..testing::token(GOLD, balances.len() as u64) };
         filled.write_tokens(&[token]).await;
         filled.write_balances(GOLD, balances).await;
         filled
     }
 
-    async fn shown(filled: &Filled, name: &str, from: Below) -> String {
+    async fn shown(filled: &TestApp, name: &str, from: Below) -> String {
         let until = Query(Until::default());
         let path = Path((GOLD.to_string(), name.to_owned()));
-        part(State(Arc::clone(&filled.site)), path, Query(from), until).await.unwrap().0.into_string()
+        part(State(Arc::clone(&filled.app)), path, Query(from), until).await.unwrap().0.into_string()
     }
 
     /// Reads a list page by page. Returns the rest of each link that starts with `prefix`.
-    async fn walk(filled: &Filled, name: &str, prefix: &str) -> Vec<String> {
+    async fn walk(filled: &TestApp, name: &str, prefix: &str) -> Vec<String> {
         let (mut from, mut seen) = (Below::default(), Vec::new());
         for _ in 0..10 {
             let page = shown(filled, name, from).await;
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn holders_are_listed_once_and_the_richest_first() {
+    async fn holders_are_sorted_by_balance() {
         // Several holders have the same amount; the address decides their order.
         let balances: Vec<_> = (0..60).map(|at| (holder(at), None, 1 + u64::from(at) / 20)).collect();
         let filled = gold(20, 120, &balances).await;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_share_is_of_the_supply() {
+    async fn share_is_of_the_supply() {
         let filled = gold(20, 8, &[(holder(1), None, 5), (holder(2), None, 3)]).await;
         let page = shown(&filled, PART_HOLDERS, Below::default()).await;
         assert!(page.contains(">62.50 %<") && page.contains(">37.50 %<"), "{page}");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ids_and_totals_are_told_apart() {
+    async fn ids_and_totals_are_distinguished() {
         let (alice, bob) = (holder(1), holder(2));
         let balances =
             [(alice, None, 7), (alice, Some(1), 5), (alice, Some(3), 2), (bob, None, 9), (bob, Some(3), 9), (bob, Some(0), 4)];
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn supply_stays_while_nothing_moves() {
+    async fn supply_stays_on_days_without_transfers() {
         let filled = gold(20, 8, &[]).await;
         let mut rows = crate::database::Rows::new("token_days", &["token", "day", "transfers", "supply"]);
         for (day, transfers, supply) in [(5u64, 1u64, 500u64), (90, 2, 900)] {
@@ -321,13 +321,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_said() {
+    async fn missing_items_are_not_found() {
         let filled = gold(20, 8, &[]).await;
-        let site = || State(Arc::clone(&filled.site));
-        let none = show(site(), Path(holder(3).to_string()), Query(Before { before: None })).await;
+        let app = || State(Arc::clone(&filled.app));
+        let none = show(app(), Path(holder(3).to_string()), Query(Before { before: None })).await;
         assert!(matches!(none, Err(Failure::NotFound(_))));
         let ask =
-            |name: &str, from: Below| part(site(), Path((GOLD.to_string(), name.into())), Query(from), Query(Until::default()));
+            |name: &str, from: Below| part(app(), Path((GOLD.to_string(), name.into())), Query(from), Query(Until::default()));
         assert!(matches!(ask("ids", Below::default()).await, Err(Failure::NotFound(_))), "an ERC-20 has none");
         assert!(matches!(ask("x", Below::default()).await, Err(Failure::NotFound(_))));
         let bad = Below { below: None, id: Some("one".into()) };
@@ -335,15 +335,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_come_from_indexes() {
-        let filled = testing::filled().await;
+    async fn lists_use_indexes() {
+        let filled = testing::test_app().await;
         for (query, index) in [
             (TRANSFERS, "transfers_by_token (token=? AND place<?)"),
             (HOLDERS, "balances_by_amount (token=? AND token_id=? AND (amount,holder)<(?,?))"),
             (IDS, "balances_by_amount (token=? AND"),
             (DAYS, "PRIMARY KEY (token=? AND day<?)"),
         ] {
-            let plan = filled.site.database.plan(query).await.unwrap().join("\n");
+            let plan = filled.app.database.plan(query).await.unwrap().join("\n");
             assert!(plan.contains(index) && !plan.contains("SCAN") && !plan.contains("TEMP"), "{query}\n{plan}");
         }
     }

@@ -1,15 +1,17 @@
 //! List of tokens, and parts that all pages of tokens share.
 
+pub(crate) mod texts;
+
 use super::{
     Failure, Page, ROWS,
     cursor::{self, Below},
     layout, parts,
 };
 use crate::{
+    app_state::AppState,
     database::{Read, int, sql},
     format, links,
-    site::Site,
-    words::{nav, tokens as words},
+    texts::nav,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Query, State};
@@ -77,50 +79,50 @@ impl Token {
 /// Name of a token standard.
 pub fn standard(standard: u64) -> &'static str {
     match standard {
-        721 => words::ERC721,
-        1155 => words::ERC1155,
-        _ => words::ERC20,
+        721 => texts::ERC721,
+        1155 => texts::ERC1155,
+        _ => texts::ERC20,
     }
 }
 
 /// Name and symbol of a token. The `bdi` element isolates them: text of a third party cannot reorder the line around it.
 pub fn name(token: &Token) -> Markup {
     html! {
-        @if token.name.is_empty() { (words::NAMELESS) } @else { bdi .stranger { (token.name) } }
+        @if token.name.is_empty() { (texts::NAMELESS) } @else { bdi .stranger { (token.name) } }
         @if !token.symbol.is_empty() { " " (parts::symbol(&token.symbol)) }
     }
 }
 
 /// Tag for a token whose numbers are not reliable.
-pub fn doubt(consistent: bool) -> Markup {
-    html! { @if !consistent { " " span .tag.bad title=(words::INCONSISTENT_NOTE) { (words::INCONSISTENT) } } }
+pub fn inconsistent_tag(consistent: bool) -> Markup {
+    html! { @if !consistent { " " span .tag.bad title=(texts::INCONSISTENT_NOTE) { (texts::INCONSISTENT) } } }
 }
 
 /// `/tokens`
-pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Below>) -> Page {
+pub async fn list(State(app): State<Arc<AppState>>, Query(from): Query<Below>) -> Page {
     let ([holders], address) = from.row()?;
     let holders: u64 = holders.saturating_to();
     let query = sql(LIST).bind(int(holders)).bind(address.to_vec()).bind(ROWS + 1);
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let rows = query.fetch_all(app.database.readers()).await?;
     let mut tokens: Vec<Token> = rows.iter().map(Token::read).collect::<Result<_, _>>()?;
     let last = cursor::cut(&mut tokens, ROWS).map(|token| cursor::below([U256::from(token.holders)], token.address));
-    let columns = [words::TOKEN, words::ADDRESS, words::STANDARD, words::HOLDERS, words::TRANSFERS, words::SUPPLY];
+    let columns = [texts::TOKEN, texts::ADDRESS, texts::STANDARD, texts::HOLDERS, texts::TRANSFERS, texts::SUPPLY];
     let body = html! {
         h1 { (nav::TOKENS) }
-        p .note { (words::LIST_NOTE) }
+        p .note { (texts::LIST_NOTE) }
         div #tokens data-live=[from.is_first().then_some("tokens")] {
             (parts::table(nav::TOKENS, &columns, tokens.iter().map(cells).collect()))
-            (parts::further(links::TOKENS, last, from.is_first()))
+            (parts::next_pages(links::TOKENS, last, from.is_first()))
         }
     };
-    Ok(layout::page(&site, nav::TOKENS, body))
+    Ok(layout::page(&app, nav::TOKENS, body))
 }
 
 fn cells(token: &Token) -> Vec<Markup> {
     vec![
         html! {
             a href=(links::token(token.address)) { (name(token)) }
-            (doubt(token.consistent))
+            (inconsistent_tag(token.consistent))
         },
         parts::account(token.address),
         html! { (standard(token.standard)) },
@@ -137,15 +139,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[tokio::test]
-    async fn the_list_is_walked_once_over_every_token() {
-        let filled = testing::filled().await;
+    async fn pagination_visits_every_token_once() {
+        let filled = testing::test_app().await;
         // Several tokens have the same number of holders; the address decides their order.
         let tokens: Vec<_> =
             (0..60).map(|at| testing::token(Address::left_padding_from(&[7, at]), u64::from(at) / 20)).collect();
         filled.write_tokens(&tokens).await;
         let (mut from, mut seen, mut pages) = (Below::default(), Vec::new(), 0);
         loop {
-            let page = list(State(Arc::clone(&filled.site)), Query(from)).await.unwrap().0.into_string();
+            let page = list(State(Arc::clone(&filled.app)), Query(from)).await.unwrap().0.into_string();
             seen.extend(testing::links(&page, "/token/"));
             pages += 1;
             let Some(next) = testing::links(&page, "/tokens?below=").pop() else { break };
@@ -158,14 +160,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_of_strangers_stay_in_their_place() {
-        let filled = testing::filled().await;
+    async fn untrusted_names_are_escaped() {
+        let filled = testing::test_app().await;
         let mut evil = testing::token(Address::repeat_byte(9), 1);
         evil.name = "</bdi><script>alert(1)</script>\" onload=\"x".into();
         evil.symbol = "<img src=x>".into();
         evil.consistent = false;
         filled.write_tokens(&[evil]).await;
-        let page = list(State(Arc::clone(&filled.site)), Query(Below::default())).await.unwrap().0.into_string();
+        let page = list(State(Arc::clone(&filled.app)), Query(Below::default())).await.unwrap().0.into_string();
         assert!(
             page.contains(
                 "<bdi class=\"stranger\">&lt;/bdi&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&quot;x</bdi>"
@@ -173,12 +175,12 @@ mod tests {
             "{page}"
         );
         assert!(!page.contains("<img") && !page.contains("<script>"), "{page}");
-        assert!(page.contains(words::INCONSISTENT), "{page}");
+        assert!(page.contains(texts::INCONSISTENT), "{page}");
     }
 
     #[tokio::test]
-    async fn the_list_comes_from_an_index() {
-        let plan = testing::filled().await.site.database.plan(LIST).await.unwrap().join("\n");
+    async fn list_uses_index() {
+        let plan = testing::test_app().await.app.database.plan(LIST).await.unwrap().join("\n");
         assert!(plan.contains("tokens_by_holders") && !plan.contains("SCAN") && !plan.contains("TEMP"), "{plan}");
     }
 }

@@ -1,49 +1,51 @@
 //! Pages of transactions: the list, and a single transaction with its effects.
 
 mod calls;
+mod table;
+pub(crate) mod texts;
 
-use super::{
-    Failure, Page, ROWS,
-    blocks::{Before, of_transaction},
-    changes, cursor, layout, parts,
-};
+pub use table::{narrow_table, table, table_of_block};
+
+use super::{Failure, Page, ROWS, blocks::Before, changes, cursor, layout, parts};
 use crate::{
-    abi::{self, Known},
-    database::{DatabaseError, Place, Read, sql},
+    abi::{self, KnownAbis},
+    app_state::AppState,
+    database::{Place, Read, sql},
     format,
     indexer::{certificates, executions},
     links,
-    site::Site,
-    words::{changes::TITLE as CHANGES, list, nav, status, transaction as words, unit},
+    pages::changes::texts::TITLE as CHANGES,
+    texts::{list, nav, status, unit},
+    views::transactions::{skip, unknown},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use axum::extract::{Path, Query, State};
 use calls::Calls;
-use corniche_api::{Execution, TransactionReport, TransactionStatus};
+use corniche_api::{TransactionReport, TransactionStatus};
 use maud::{Markup, html};
 use serde::Deserialize;
 use sqlx::any::AnyRow;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Maximum number of logs, transfers and calls on a page.
-const MOST: i64 = 200;
+const MAX_LISTED: i64 = 200;
 
 /// `/txs`
-pub async fn list(State(site): State<Arc<Site>>, Query(from): Query<Before>) -> Page {
+pub async fn list(State(app): State<Arc<AppState>>, Query(from): Query<Before>) -> Page {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM transactions t WHERE t.place < $1 ORDER BY t.place DESC LIMIT $2";
     let query = sql(text).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let last = last(&mut rows)?;
     let newest = from.before.is_none();
     let body = html! {
         h1 { (nav::TRANSACTIONS) }
         div #transactions data-live=[newest.then_some("transactions")] {
-            (table(&site, &rows).await?)
+            (table(&app, &rows).await?)
             (parts::older(links::TRANSACTIONS, last, newest))
         }
     };
-    Ok(layout::page(&site, nav::TRANSACTIONS, body))
+    Ok(layout::page(&app, nav::TRANSACTIONS, body))
 }
 
 /// Cuts `rows` to the length of a page. Returns the place of the last row if a further page exists; `rows` then has one row
@@ -53,73 +55,11 @@ pub fn last(rows: &mut Vec<AnyRow>) -> Result<Option<Place>, Failure> {
 }
 
 /// Reads a block's transactions from a place on, up to one row more than a page has.
-pub async fn of_block(site: &Site, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
+pub async fn of_block(app: &AppState, number: u64, from: Place) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.author, \
                 t.time_ms FROM transactions t WHERE t.place >= $1 AND t.place < $2 ORDER BY t.place LIMIT $3";
     let from = from.0.max(Place::first(number).0);
-    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(site.database.readers()).await?)
-}
-
-/// A table of transactions.
-pub async fn table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    let columns = [words::HASH, words::METHOD, words::BLOCK, words::FROM, words::TO, words::VALUE, words::AGE];
-    table_of(site, rows, &columns, None).await
-}
-
-/// Table of a block's transactions, with the author of each one's batch and its execution.
-pub async fn table_of_block(site: &Site, rows: &[AnyRow], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let columns = [words::HASH, words::METHOD, words::FROM, words::TO, words::VALUE, words::AUTHOR, words::EXECUTION];
-    let columns = if execution.is_some() { &columns[..] } else { &columns[..6] };
-    table_of(site, rows, columns, execution).await
-}
-
-/// Table with fewer columns, for half a page.
-pub async fn narrow_table(site: &Site, rows: &[AnyRow]) -> Result<Markup, Failure> {
-    table_of(site, rows, &[words::HASH, words::METHOD, words::FROM, words::AGE], None).await
-}
-
-async fn table_of(site: &Site, rows: &[AnyRow], columns: &[&str], execution: Option<&Execution>) -> Result<Markup, Failure> {
-    let known = Known::methods_of(&site.database, rows).await?;
-    let currency = site.now().currency;
-    let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
-        let cell = |column: &&str| -> Result<Markup, Failure> {
-            Ok(match *column {
-                words::HASH => {
-                    html! { (parts::transaction(row.hash("hash")?)) @if row.int("succeeded")? == 0 { " " (parts::result(false)) } }
-                }
-                words::METHOD => html! { span .method { (method(row, &known)) } },
-                words::BLOCK => parts::block(row.place("place")?.block()),
-                words::FROM => parts::account(row.address("sender")?),
-                words::TO => recipient(row)?,
-                words::VALUE => parts::coins(row.amount("value")?, &currency),
-                words::AUTHOR => row.maybe_number("author")?.map_or(html! { "–" }, parts::validator),
-                words::EXECUTION => {
-                    let position = row.place("place")?.position();
-                    html! { (execution.and_then(|told| of_transaction(told, position)).unwrap_or_else(|| "–".into())) }
-                }
-                _ => parts::time(row.number("time_ms")?),
-            })
-        };
-        columns.iter().map(cell).collect()
-    };
-    Ok(parts::table(nav::TRANSACTIONS, columns, rows.iter().map(cells).collect::<Result<_, _>>()?))
-}
-
-fn recipient(row: &AnyRow) -> Result<Markup, Failure> {
-    Ok(match (row.maybe_address("recipient")?, row.maybe_address("created")?) {
-        (Some(to), _) => parts::account(to),
-        (None, Some(created)) => html! { (words::CREATION) " " (parts::account(created)) },
-        (None, None) => html! { (words::CREATION) },
-    })
-}
-
-/// Name of the called method, or the kind of the transaction.
-fn method(row: &AnyRow, known: &Known) -> String {
-    match (row.maybe_address("recipient"), row.selector("selector")) {
-        (Ok(None), _) => words::CREATION.into(),
-        (_, Ok(Some(selector))) => known.method_or_selector(selector),
-        _ => words::TRANSFER.into(),
-    }
+    Ok(sql(text).bind(from).bind(Place::first(number + 1).0).bind(ROWS + 1).fetch_all(app.database.readers()).await?)
 }
 
 /// Selects the part of a transaction's page.
@@ -130,114 +70,99 @@ pub struct Part {
 }
 
 /// `/tx/{hash}` and `/tx/{hash}?changes`. The node replays the block for each of them, so they are separate requests.
-pub async fn show(State(site): State<Arc<Site>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
+pub async fn show(State(app): State<Arc<AppState>>, Path(hash): Path<String>, Query(part): Query<Part>) -> Page {
     let Ok(hash) = hash.parse::<B256>() else {
-        return Err(Failure::BadRequest(words::BAD_HASH.into()));
+        return Err(Failure::BadRequest(texts::BAD_HASH.into()));
     };
     let row = sql("SELECT * FROM transactions WHERE hash = $1").bind(hash.to_vec());
-    let title = format!("{} {hash:.10}…", words::TITLE);
-    let row = row.fetch_optional(site.database.readers()).await?;
+    let title = format!("{} {hash:.10}…", texts::TITLE);
+    let row = row.fetch_optional(app.database.readers()).await?;
     let body = if row.is_some() && part.changes.is_some() {
-        changed(&site, hash).await
+        state_changes(&app, hash).await
     } else {
         // If the node does not respond, the page shows the content of the database.
-        let (answer, signed) = tokio::join!(site.node.status(hash), site.node.signed(hash));
+        let (answer, signed) = tokio::join!(app.node.status(hash), app.node.signed(hash));
         let (has_answered, report) = (answer.is_ok(), answer.ok().flatten());
         let signed = raw(signed.ok().flatten());
         match (row, &report) {
             (Some(row), report) => {
                 let block = row.place("place")?.block();
-                let is_certified = certificates::covering(site.database.readers(), block).await?.is_some();
-                let executed = executed(&site, &row, report.as_ref(), is_certified).await?;
-                live(html! { (executed) (signed) }, !is_certified)
+                let is_certified = certificates::covering(app.database.readers(), block).await?.is_some();
+                let executed = executed(&app, &row, report.as_ref(), is_certified).await?;
+                live_part(html! { (executed) (signed) }, !is_certified)
             }
-            (None, Some(report)) => live(html! { (waiting(hash, report)) (signed) }, !is_gone(&report.status)),
-            (None, None) => live(skipped(&site, hash, has_answered).await?, false),
+            (None, Some(report)) => live_part(html! { (not_indexed(hash, report)) (signed) }, !is_removed(&report.status)),
+            (None, None) => live_part(skipped(&app, hash, has_answered).await?, false),
         }
     };
-    Ok(layout::page(&site, &title, html! { h1 { (words::TITLE) } (body) }))
+    Ok(layout::page(&app, &title, html! { h1 { (texts::TITLE) } (body) }))
 }
 
-fn is_gone(status: &TransactionStatus) -> bool {
+fn is_removed(status: &TransactionStatus) -> bool {
     matches!(status, TransactionStatus::Dropped { .. } | TransactionStatus::Replaced { .. })
 }
 
 /// Makes the page live if the transaction may still change.
-fn live(body: Markup, still: bool) -> Markup {
+fn live_part(body: Markup, still: bool) -> Markup {
     html! { div #transaction data-live=[still.then_some("transaction")] { (body) } }
 }
 
 /// Page of a transaction that the node knows and the database does not contain.
-fn waiting(hash: B256, report: &TransactionReport) -> Markup {
+fn not_indexed(hash: B256, report: &TransactionReport) -> Markup {
     let (word, note) = match &report.status {
-        TransactionStatus::Pending => (status::PENDING, html! { (words::IS_PENDING) }),
-        TransactionStatus::Ordered => (status::ORDERED, html! { (words::IS_ORDERED) }),
+        TransactionStatus::Pending => (status::PENDING, html! { (texts::IS_PENDING) }),
+        TransactionStatus::Ordered => (status::ORDERED, html! { (texts::IS_ORDERED) }),
         TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } => {
-            (status::EXECUTED, html! { (words::IS_EXECUTED) })
+            (status::EXECUTED, html! { (texts::IS_EXECUTED) })
         }
         TransactionStatus::Dropped { reason } => (status::DROPPED, html! { (abi::text(reason)) }),
-        TransactionStatus::Replaced { by } => (status::REPLACED, html! { (words::REPLACED_BY) " " (parts::transaction(*by)) }),
+        TransactionStatus::Replaced { by } => (status::REPLACED, html! { (texts::REPLACED_BY) " " (parts::transaction(*by)) }),
     };
     html! {
         (parts::facts(&[
-            (words::HASH, parts::hash(hash)),
-            (words::STATUS, html! { (parts::status(word)) " " (note) }),
+            (texts::HASH, parts::hash(hash)),
+            (texts::STATUS, html! { (parts::status(word)) " " (note) }),
         ]))
         (timeline(Some(report), Times::default()))
     }
 }
 
-/// Returns the newest block that ordered the transaction without executing it, with the reason.
-pub async fn skip(site: &Site, hash: B256) -> Result<Option<AnyRow>, DatabaseError> {
-    let text = "SELECT block, reason FROM skipped WHERE hash = $1 ORDER BY block DESC LIMIT 1";
-    Ok(sql(text).bind(hash.to_vec()).fetch_optional(site.database.readers()).await?)
-}
-
-/// Error for a transaction that the database does not contain. If the node did not respond, it may still know the transaction.
-pub fn unknown(site: &Site, hash: B256, has_answered: bool) -> Failure {
-    let newest = format::number(site.now().indexed.map_or(0, |(number, _)| number));
-    match has_answered {
-        true => Failure::NotFound(words::missing(hash, &newest)),
-        false => Failure::Away(words::not_asked(hash, &newest)),
-    }
-}
-
 /// Page of a transaction that was ordered and never executed. Returns an error if the database does not contain it.
-async fn skipped(site: &Site, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
-    let row = skip(site, hash).await?.ok_or_else(|| unknown(site, hash, has_answered))?;
+async fn skipped(app: &AppState, hash: B256, has_answered: bool) -> Result<Markup, Failure> {
+    let row = skip(app, hash).await?.ok_or_else(|| unknown(app, hash, has_answered))?;
     Ok(parts::facts(&[
-        (words::HASH, parts::hash(hash)),
+        (texts::HASH, parts::hash(hash)),
         (
-            words::STATUS,
-            html! { (parts::status(status::DROPPED)) " " (words::NOT_EXECUTED) " " (abi::text(&row.text("reason")?)) },
+            texts::STATUS,
+            html! { (parts::status(status::DROPPED)) " " (texts::NOT_EXECUTED) " " (abi::text(&row.text("reason")?)) },
         ),
-        (words::BLOCK, parts::block(row.number("block")?)),
+        (texts::BLOCK, parts::block(row.number("block")?)),
     ]))
 }
 
 /// Links to the parts of the page.
 fn tabs(hash: B256, here: &str) -> Markup {
-    parts::tabs(&[(links::transaction(hash), words::OVERVIEW), (links::changes(hash), CHANGES)], here)
+    parts::tabs(&[(links::transaction(hash), texts::OVERVIEW), (links::changes(hash), CHANGES)], here)
 }
 
 /// State changes of an executed transaction.
-async fn changed(site: &Site, hash: B256) -> Markup {
-    let changed = changes::of(&site.node, hash).await;
+async fn state_changes(app: &AppState, hash: B256) -> Markup {
+    let changed = changes::of(&app.node, hash).await;
     html! {
         (tabs(hash, CHANGES))
-        section { (parts::facts(&[(words::HASH, parts::hash(hash))])) }
+        section { (parts::facts(&[(texts::HASH, parts::hash(hash))])) }
         section #changes {
             h2 { (CHANGES) }
             @match &changed {
-                Some(changed) => (changes::table(changed, &site.now().currency)),
-                None => p .note { (crate::words::changes::UNKNOWN) },
+                Some(changed) => (changes::table(changed, &app.status().currency)),
+                None => p .note { (changes::texts::UNKNOWN) },
             }
         }
     }
 }
 
 async fn executed(
-    site: &Site,
+    app: &AppState,
     row: &AnyRow,
     report: Option<&TransactionReport>,
     is_certified: bool,
@@ -247,19 +172,19 @@ async fn executed(
     let input = row.bytes("input")?;
     let to = row.maybe_address("recipient")?;
     let succeeded = row.int("succeeded")? == 1;
-    let readers = site.database.readers();
+    let readers = app.database.readers();
     let logs = sql(
         "SELECT place, address, topics, SUBSTR(data, 1, 16384) AS data, CAST(LENGTH(data) AS BIGINT) AS bytes FROM logs WHERE transaction_place = $1 ORDER BY place LIMIT $2",
     );
-    let logs = logs.bind(place.0).bind(MOST).fetch_all(readers).await?;
+    let logs = logs.bind(place.0).bind(MAX_LISTED).fetch_all(readers).await?;
     let runs_code = !input.is_empty() || row.number("gas_used")? != 21_000;
-    let calls = if runs_code { calls::of(site, row).await? } else { Calls::default() };
+    let calls = if runs_code { calls::of(app, row).await? } else { Calls::default() };
     let mut contracts: BTreeSet<Address> = to.into_iter().collect();
     for log in &logs {
         contracts.insert(log.address("address")?);
     }
     contracts.extend(calls.parties());
-    let known = Known::contracts(&site.database, contracts).await?;
+    let known = KnownAbis::contracts(&app.database, contracts).await?;
     let block = sql("SELECT seen_ms, certified_ms FROM blocks WHERE number = $1").bind(place.block() as i64);
     let block = block.fetch_optional(readers).await?;
     let seen = |column| block.as_ref().and_then(|block| block.maybe_number(column).ok().flatten());
@@ -270,50 +195,50 @@ async fn executed(
         certified: seen("certified_ms").filter(|_| is_certified),
     };
     let word = status::of_executed(is_certified);
-    let currency = site.now().currency;
+    let currency = app.status().currency;
     let (gas_used, gas_price) = (row.number("gas_used")?, row.number("gas_price")?);
     let fee = U256::from(gas_used) * U256::from(gas_price);
     Ok(html! {
-        (tabs(hash, words::OVERVIEW))
+        (tabs(hash, texts::OVERVIEW))
         section {
             (parts::facts(&[
-                (words::HASH, parts::hash(hash)),
-                (words::STATUS, html! { (parts::status(word)) }),
-                (words::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
-                (words::BLOCK, html! { (parts::block(place.block())) ", " (words::POSITION) " " (place.position()) }),
-                (words::AGE, parts::time(row.number("time_ms")?)),
-                (words::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
-                (words::FROM, parts::account_in_full(row.address("sender")?)),
-                (words::TO, to.map_or(html! { (words::CREATION) }, parts::account_in_full)),
-                (words::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
-                (words::VALUE, parts::coins(row.amount("value")?, &currency)),
-                (words::FEE, parts::coins(fee, &currency)),
-                (words::GAS, html! {
+                (texts::HASH, parts::hash(hash)),
+                (texts::STATUS, html! { (parts::status(word)) }),
+                (texts::RESULT, html! { (parts::result(succeeded)) @if !succeeded { " " (calls.why(&known)) } }),
+                (texts::BLOCK, html! { (parts::block(place.block())) ", " (texts::POSITION) " " (place.position()) }),
+                (texts::TIME, parts::time(row.number("time_ms")?)),
+                (texts::AUTHOR, row.maybe_number("author")?.map_or(html! { "–" }, parts::validator)),
+                (texts::FROM, parts::account_in_full(row.address("sender")?)),
+                (texts::TO, to.map_or(html! { (texts::CREATION) }, parts::account_in_full)),
+                (texts::CREATED, row.maybe_address("created")?.map_or(html! { "–" }, parts::account_in_full)),
+                (texts::VALUE, parts::coins(row.amount("value")?, &currency)),
+                (texts::FEE, parts::coins(fee, &currency)),
+                (texts::GAS, html! {
                     (list::of(&format::number(gas_used), &format::number(row.number("gas_limit")?))) ", "
                     (format::percent(gas_used, row.number("gas_limit")?))
                 }),
-                (words::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
-                (words::NONCE, html! { (row.number("nonce")?) }),
-                (words::KIND, html! { (row.number("kind")?) }),
+                (texts::GAS_PRICE, html! { (unit::gwei(&format::gwei(gas_price))) }),
+                (texts::NONCE, html! { (row.number("nonce")?) }),
+                (texts::KIND, html! { (row.number("kind")?) }),
             ]))
         }
         (timeline(report, times))
         @if !input.is_empty() {
             section {
-                h2 { (words::INPUT) }
+                h2 { (texts::INPUT) }
                 @if let Some(call) = to.and_then(|to| known.call(to, &input)) { (decoded(&call)) }
                 (folded(&input))
             }
         }
-        (moved(site, place).await?)
+        (token_transfers(app, place).await?)
         @if !logs.is_empty() {
             section #logs {
-                h2 { (words::LOGS) " (" (format::number(row.number("logs")?)) ")" }
+                h2 { (texts::LOGS) " (" (format::number(row.number("logs")?)) ")" }
                 @for log in &logs { (show_log(log, &known)?) }
-                @if row.number("logs")? > logs.len() as u64 { p .note { (words::FIRST_ONES) } }
+                @if row.number("logs")? > logs.len() as u64 { p .note { (texts::FIRST_ONES) } }
             }
         }
-        @if runs_code { section #calls { h2 { (words::CALLS) } (calls.tree(&known)) } }
+        @if runs_code { section #calls { h2 { (texts::CALLS) } (calls.tree(&known)) } }
     })
 }
 
@@ -322,7 +247,7 @@ fn raw(signed: Option<Bytes>) -> Markup {
     html! {
         @if let Some(signed) = signed {
             section #raw {
-                h2 { (words::SIGNED) }
+                h2 { (texts::SIGNED) }
                 (folded(&signed))
             }
         }
@@ -331,7 +256,7 @@ fn raw(signed: Option<Bytes>) -> Markup {
 
 /// Bytes that the reader can unfold.
 fn folded(bytes: &[u8]) -> Markup {
-    html! { details { summary { (words::RAW) ", " (format::bytes(bytes.len() as u64)) } (parts::bytes(bytes)) } }
+    html! { details { summary { (texts::RAW) ", " (format::bytes(bytes.len() as u64)) } (parts::bytes(bytes)) } }
 }
 
 /// Stored times of a transaction in Unix milliseconds. The last two are the explorer's observations.
@@ -350,7 +275,7 @@ fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
     let ordered = ordered.or_else(|| report.and_then(|report| report.times.ordered_ms));
     let left = report.and_then(|report| report.times.left_ms);
     let steps = [
-        (words::RECEIVED, received),
+        (texts::RECEIVED, received),
         (status::ORDERED, ordered),
         (status::EXECUTED, executed),
         (status::CERTIFIED, certified),
@@ -360,7 +285,7 @@ fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
     html! {
         @if !steps.is_empty() {
             section {
-                h2 { (words::TIMELINE) }
+                h2 { (texts::TIMELINE) }
                 ol .timeline {
                     @for (at, (word, ms)) in steps.iter().enumerate() {
                         li {
@@ -371,8 +296,8 @@ fn timeline(report: Option<&TransactionReport>, times: Times) -> Markup {
                         }
                     }
                 }
-                @if received.is_some() { p .note { (words::RECEIVED_THERE) } }
-                @if executed.or(certified).is_some() { p .note { (words::SEEN_HERE) } }
+                @if received.is_some() { p .note { (texts::RECEIVED_THERE) } }
+                @if executed.or(certified).is_some() { p .note { (texts::SEEN_HERE) } }
             }
         }
     }
@@ -397,7 +322,7 @@ pub fn value_of(value: &abi::Value) -> Markup {
 }
 
 /// One log.
-pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
+pub fn show_log(log: &AnyRow, known: &KnownAbis) -> Result<Markup, Failure> {
     let (address, topics) = (log.address("address")?, log.bytes("topics")?);
     let (data, bytes) = (log.beginning("data")?, log.number("bytes")?);
     let topics: Vec<B256> = topics.chunks_exact(32).map(B256::from_slice).collect();
@@ -416,16 +341,16 @@ pub fn show_log(log: &AnyRow, known: &Known) -> Result<Markup, Failure> {
 }
 
 /// Decodes a log. Returns `None` if its data was read only in part.
-pub fn event(known: &Known, from: Address, topics: &[B256], (data, bytes): (&[u8], u64)) -> Option<abi::Decoded> {
+pub fn event(known: &KnownAbis, from: Address, topics: &[B256], (data, bytes): (&[u8], u64)) -> Option<abi::Decoded> {
     (data.len() as u64 == bytes).then(|| known.event(from, topics, data))?
 }
 
 /// Token transfers of a transaction.
-async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
+async fn token_transfers(app: &AppState, place: Place) -> Result<Markup, Failure> {
     let text = "SELECT m.token, m.sender, m.recipient, m.token_id, m.amount, t.symbol, t.decimals FROM transfers m JOIN tokens t ON t.address = \
                 m.token WHERE m.transaction_place = $1 ORDER BY m.place LIMIT $2";
-    let mut rows = sql(text).bind(place.0).bind(MOST + 1).fetch_all(site.database.readers()).await?;
-    let has_more = cursor::cut(&mut rows, MOST).is_some();
+    let mut rows = sql(text).bind(place.0).bind(MAX_LISTED + 1).fetch_all(app.database.readers()).await?;
+    let has_more = cursor::cut(&mut rows, MAX_LISTED).is_some();
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let id = row.maybe_bytes("token_id")?.map(|id| U256::from_be_slice(&id));
         Ok(vec![
@@ -442,9 +367,9 @@ async fn moved(site: &Site, place: Place) -> Result<Markup, Failure> {
     Ok(html! {
         @if !rows.is_empty() {
             section #transfers {
-                h2 { (words::TRANSFERS) }
-                (parts::table(words::TRANSFERS, &[words::FROM, words::TO, words::VALUE], rows))
-                @if has_more { p .note { (words::FIRST_ONES) } }
+                h2 { (texts::TRANSFERS) }
+                (parts::table(texts::TRANSFERS, &[texts::FROM, texts::TO, texts::VALUE], rows))
+                @if has_more { p .note { (texts::FIRST_ONES) } }
             }
         }
     })

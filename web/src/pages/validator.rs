@@ -5,14 +5,15 @@ use super::{
     blocks::{self, Before},
     chart, cursor, days,
     health::{self, Health},
-    layout, parts,
-    validators::{self, DAYS},
+    layout, parts, validators,
 };
 use crate::{
+    app_state::AppState,
     database::{Place, Read, int, sql},
     format, links,
-    site::Site,
-    words::validators as words,
+    pages::validators::texts,
+    texts::keys,
+    views::validators::{DAYS, records},
 };
 use axum::extract::{Path, Query, State};
 use corniche_api::Validators;
@@ -32,70 +33,70 @@ pub const LED: &str = "SELECT number, hash, time_ms, leader, transactions, gas_u
 type Counts = [u64; 5];
 
 /// `/validator/{index}`
-pub async fn show(State(site): State<Arc<Site>>, Path(index): Path<String>, Query(from): Query<Before>) -> Page {
-    let index: u16 = index.parse().map_err(|_| Failure::BadRequest(words::BAD_INDEX.into()))?;
+pub async fn show(State(app): State<Arc<AppState>>, Path(index): Path<String>, Query(from): Query<Before>) -> Page {
+    let index: u16 = index.parse().map_err(|_| Failure::BadRequest(texts::BAD_INDEX.into()))?;
     let index = u64::from(index);
-    let committee = site.now().committee;
+    let committee = app.status().committee;
     if let Some(committee) = committee.as_ref().filter(|committee| index >= committee.validators.len() as u64) {
-        return Err(Failure::NotFound(words::missing(index, committee.validators.len())));
+        return Err(Failure::NotFound(texts::missing(index, committee.validators.len())));
     }
     let before = from.before.map(Place).unwrap_or(Place::END);
     let query = sql(LED).bind(int(index)).bind(int(before.block())).bind(ROWS + 1);
-    let mut led = query.fetch_all(site.database.readers()).await?;
+    let mut led = query.fetch_all(app.database.readers()).await?;
     let last = cursor::cut(&mut led, ROWS).map(|row| row.number("number")).transpose()?.map(Place::first);
     let here = links::validator(index);
-    let title = format!("{} {index}", words::VALIDATOR);
+    let title = format!("{} {index}", texts::VALIDATOR);
     let body = html! {
         h1 { (title) }
-        @if let Some(committee) = &committee { (facts(committee, index)) } @else { p .note { (words::NO_COMMITTEE) } }
-        section #health data-live="health" { h2 { (words::SIGNATURES) } (health(&site, index).await?) }
-        section { h2 { (words::RECORD) } (record(&site, index).await?) }
+        @if let Some(committee) = &committee { (facts(committee, index)) } @else { p .note { (texts::NO_COMMITTEE) } }
+        section #health data-live="health" { h2 { (texts::SIGNATURES) } (health(&app, index).await?) }
+        section { h2 { (texts::RECORD) } (record(&app, index).await?) }
         section #blocks {
-            h2 { (words::BLOCKS_LED) }
-            (blocks::table(&site, &led)?)
+            h2 { (texts::BLOCKS_LED) }
+            (blocks::table(&app, &led)?)
             (parts::older(&here, last, from.before.is_none()))
         }
     };
-    Ok(layout::page(&site, &title, body))
+    Ok(layout::page(&app, &title, body))
 }
 
 fn facts(committee: &Validators, index: u64) -> Markup {
     let Some(validator) = committee.validators.get(index as usize) else { return html! {} };
     html! {
         section {
-            h2 { (words::KEYS) }
+            h2 { (texts::KEYS) }
             (parts::facts(&[
-                (words::FEE_ADDRESS, parts::account_in_full(validator.fee_address)),
-                (words::WEIGHT, html! { "1" span .note { " – " (words::WEIGHT_NOTE) } }),
-                (words::CONSENSUS_KEY, parts::hash(validator.consensus_key)),
-                (words::BLS_KEY, parts::bytes(&validator.bls_key)),
-                (words::NETWORK_KEY, parts::hash(validator.network_key)),
+                (texts::FEE_ADDRESS, parts::account_in_full(validator.fee_address)),
+                (texts::WEIGHT, html! { "1" span .note { " – " (texts::WEIGHT_NOTE) } }),
+                (keys::CONSENSUS_KEY, parts::hash(validator.consensus_key)),
+                (keys::BLS_KEY, parts::bytes(&validator.bls_key)),
+                (keys::NETWORK_KEY, parts::hash(validator.network_key)),
             ]))
-            p .note { (words::KEYS_NOTE) }
+            p .note { (texts::KEYS_NOTE) }
         }
     }
 }
 
-async fn health(site: &Site, index: u64) -> Result<Markup, Failure> {
-    let health = Health::read(site).await?;
-    let record = validators::records(&site.database, days::today(site)).await?.get(&index).copied().unwrap_or_default();
+async fn health(app: &AppState, index: u64) -> Result<Markup, Failure> {
+    let health = Health::read(app).await?;
+    let record = records(&app.database, app.today()).await?.get(&index).copied().unwrap_or_default();
     let [today, week, month] = record.signatures;
     Ok(html! {
         (parts::facts(&[
-            (words::HEALTH, html! { (health.strip(index)) " " (health::tag(health.verdict(index))) }),
-            (words::TODAY, validators::uptime(today)),
-            (words::WEEK, validators::uptime(week)),
-            (words::MONTH, validators::uptime(month)),
+            (texts::HEALTH, html! { (health.strip(index)) " " (health::tag(health.verdict(index))) }),
+            (texts::TODAY, validators::uptime(today)),
+            (texts::WEEK, validators::uptime(week)),
+            (texts::MONTH, validators::uptime(month)),
         ]))
-        p .note { (words::UPTIME_NOTE) }
+        p .note { (texts::UPTIME_NOTE) }
     })
 }
 
-async fn record(site: &Site, index: u64) -> Result<Markup, Failure> {
-    let today = days::today(site);
+async fn record(app: &AppState, index: u64) -> Result<Markup, Failure> {
+    let today = app.today();
     let window = (today + 1).saturating_sub(DAYS)..=today;
     let query = sql(RECORD).bind(int(index)).bind(int(*window.start())).bind(int(DAYS));
-    let rows = query.fetch_all(site.database.readers()).await?;
+    let rows = query.fetch_all(app.database.readers()).await?;
     let day = |row: &AnyRow| -> Result<(u64, Counts), Failure> {
         let counts = ["led", "batches", "transactions", "signed", "missed"];
         let mut found = Counts::default();
@@ -111,17 +112,17 @@ async fn record(site: &Site, index: u64) -> Result<Markup, Failure> {
         cells.push(validators::uptime((counts[3], counts[4])));
         cells
     };
-    let columns = [words::DAY, words::LED, words::BATCHES, words::TRANSACTIONS, words::SIGNED, words::MISSED, words::UPTIME];
+    let columns = [texts::DAY, texts::LED, texts::BATCHES, texts::TRANSACTIONS, texts::SIGNED, texts::MISSED, texts::UPTIME];
     Ok(html! {
         div .columns {
-            (drawn(words::LED, 0, &days, &window))
-            (drawn(words::MISSED, 4, &days, &window))
+            (bar_chart(texts::LED, 0, &days, &window))
+            (bar_chart(texts::MISSED, 4, &days, &window))
         }
-        (parts::table(words::RECORD, &columns, days.iter().rev().map(row).collect()))
+        (parts::table(texts::RECORD, &columns, days.iter().rev().map(row).collect()))
     })
 }
 
-fn drawn(caption: &str, at: usize, days: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
+fn bar_chart(caption: &str, at: usize, days: &BTreeMap<u64, Counts>, window: &RangeInclusive<u64>) -> Markup {
     let values: Vec<u64> = days::fill(window.clone(), days, |_| Counts::default()).iter().map(|counts| counts[at]).collect();
     let label = |bar: usize| format!("{}: {}", format::day(window.start() + bar as u64), format::number(values[bar]));
     chart::bars(caption, &values, label)
@@ -133,15 +134,15 @@ mod tests {
     use crate::{database::Rows, pages::testing};
 
     #[tokio::test]
-    async fn a_record_has_a_row_for_each_day() {
-        let filled = testing::filled().await;
+    async fn record_has_a_row_for_each_day() {
+        let filled = testing::test_app().await;
         let columns = &["validator", "day", "led", "batches", "transactions", "signed", "missed"];
         let mut rows = Rows::new("validator_days", columns);
         for (validator, day, missed) in [(1u64, 100u64, 1u64), (1, 71, 2), (1, 70, 3), (2, 100, 4)] {
             rows.push([validator, day, 0, 0, 0, 3, missed].map(Into::into));
         }
         filled.write(rows).await;
-        let ask = |index: &str| show(State(Arc::clone(&filled.site)), Path(index.to_owned()), Query(Before { before: None }));
+        let ask = |index: &str| show(State(Arc::clone(&filled.app)), Path(index.to_owned()), Query(Before { before: None }));
         let page = ask("1").await.unwrap().0.into_string();
         assert!(page.contains("<title>1970-04-11: 1</title>") && page.contains("<title>1970-03-13: 2</title>"), "{page}");
         assert!(!page.contains("1970-03-12"), "30 days and no more");
@@ -151,10 +152,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_come_from_indexes() {
-        let filled = testing::filled().await;
+    async fn lists_use_indexes() {
+        let filled = testing::test_app().await;
         for (query, index) in [(RECORD, "(validator=? AND day>?)"), (LED, "blocks_by_leader (leader=? AND number<?)")] {
-            let plan = filled.site.database.plan(query).await.unwrap().join("\n");
+            let plan = filled.app.database.plan(query).await.unwrap().join("\n");
             assert!(plan.contains(index) && !plan.contains("SCAN") && !plan.contains("TEMP"), "{query}\n{plan}");
         }
     }

@@ -1,64 +1,19 @@
 //! Page of the committee: its validators and their records.
 
-use super::{Failure, Page, days, health, health::Health, layout, parts};
+pub(crate) mod texts;
+
+use super::{Failure, Page, health, health::Health, layout, parts};
 use crate::{
-    database::{Database, Read, int, sql},
+    app_state::AppState,
     format,
-    site::Site,
-    words::{nav, validators as words},
+    texts::{keys, nav},
+    views::validators::{MAX_VALIDATORS, records},
 };
 use alloy_primitives::U256;
 use axum::extract::State;
 use corniche_api::Validators;
 use maud::{Markup, html};
-use sqlx::any::AnyRow;
-use std::{collections::BTreeMap, sync::Arc};
-
-/// Length of the record in days, and of its shorter period.
-pub const DAYS: u64 = 30;
-const WEEK: u64 = 7;
-
-/// Maximum number of validators on a page. The format allows committees of 65,536; realistic ones have some hundreds.
-const MOST: i64 = 1_000;
-
-/// Query for the sums of all validators over their newest days.
-pub const RECORDS: &str = "SELECT validator, CAST(SUM(led) AS BIGINT) AS led, CAST(SUM(batches) AS BIGINT) AS batches, CAST(SUM(transactions) AS \
-                           BIGINT) AS transactions, CAST(SUM(signed) AS BIGINT) AS signed, CAST(SUM(missed) AS BIGINT) AS missed, \
-                           CAST(SUM(CASE WHEN day >= $3 THEN signed ELSE 0 END) AS BIGINT) AS signed_week, CAST(SUM(CASE WHEN day >= $3 \
-                           THEN missed ELSE 0 END) AS BIGINT) AS missed_week, CAST(SUM(CASE WHEN day >= $4 THEN signed ELSE 0 END) AS \
-                           BIGINT) AS signed_today, CAST(SUM(CASE WHEN day >= $4 THEN missed ELSE 0 END) AS BIGINT) AS missed_today FROM \
-                           (SELECT * FROM validator_days WHERE day >= $1 ORDER BY day LIMIT $2) AS newest GROUP BY validator ORDER BY \
-                           validator";
-
-/// Record of a validator in the last [`DAYS`] days.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
-    /// Blocks it led.
-    pub led: u64,
-    /// Its batches in blocks.
-    pub batches: u64,
-    /// Transactions in these batches.
-    pub transactions: u64,
-    /// Signatures in certificates, and missing signatures: today, in 7 days, in 30 days.
-    pub signatures: [(u64, u64); 3],
-}
-
-/// Records up to a day, by position in the committee. Validators without activity have no entry.
-pub async fn records(database: &Database, today: u64) -> Result<BTreeMap<u64, Record>, Failure> {
-    let since = |days: u64| int((today + 1).saturating_sub(days));
-    let query = sql(RECORDS).bind(since(DAYS)).bind(MOST * DAYS as i64).bind(since(WEEK)).bind(since(1));
-    let rows = query.fetch_all(database.readers()).await?;
-    let record = |row: &AnyRow| -> Result<(u64, Record), Failure> {
-        let signatures = [
-            (row.number("signed_today")?, row.number("missed_today")?),
-            (row.number("signed_week")?, row.number("missed_week")?),
-            (row.number("signed")?, row.number("missed")?),
-        ];
-        let (led, batches, transactions) = (row.number("led")?, row.number("batches")?, row.number("transactions")?);
-        Ok((row.number("validator")?, Record { led, batches, transactions, signatures }))
-    };
-    rows.iter().map(record).collect()
-}
+use std::sync::Arc;
 
 /// Share of certificates that a validator signed; a dash if there were no certificates.
 pub fn uptime((signed, missed): (u64, u64)) -> Markup {
@@ -67,33 +22,33 @@ pub fn uptime((signed, missed): (u64, u64)) -> Markup {
 }
 
 /// `/validators`
-pub async fn list(State(site): State<Arc<Site>>) -> Page {
-    let body = match site.now().committee {
+pub async fn list(State(app): State<Arc<AppState>>) -> Page {
+    let body = match app.status().committee {
         Some(committee) => html! {
             p { (sentence(&committee)) }
-            p .note { (words::WEIGHT_NOTE) }
+            p .note { (texts::WEIGHT_NOTE) }
             section #record data-live="record" {
-                h2 { (words::RECORD) }
-                (record(&site, &committee).await?)
-                p .note { (words::UPTIME_NOTE) }
-                p .note { (words::HEALTH_NOTE) }
+                h2 { (texts::RECORD) }
+                (record(&app, &committee).await?)
+                p .note { (texts::UPTIME_NOTE) }
+                p .note { (texts::HEALTH_NOTE) }
             }
-            section { h2 { (words::KEYS) } p .note { (words::KEYS_NOTE) } (keys(&committee)) }
+            section { h2 { (texts::KEYS) } p .note { (texts::KEYS_NOTE) } (keys(&committee)) }
         },
-        None => html! { p .note { (words::NO_COMMITTEE) } },
+        None => html! { p .note { (texts::NO_COMMITTEE) } },
     };
-    Ok(layout::page(&site, nav::VALIDATORS, html! { h1 { (nav::VALIDATORS) } (body) }))
+    Ok(layout::page(&app, nav::VALIDATORS, html! { h1 { (nav::VALIDATORS) } (body) }))
 }
 
 fn sentence(committee: &Validators) -> String {
     let (all, quorum) = (committee.validators.len() as u64, committee.quorum);
     let number = format::number;
-    words::committee(&number(all), &committee.engine, &number(quorum), &number(all.saturating_sub(quorum)))
+    texts::committee(&number(all), &committee.engine, &number(quorum), &number(all.saturating_sub(quorum)))
 }
 
-async fn record(site: &Site, committee: &Validators) -> Result<Markup, Failure> {
-    let records = records(&site.database, days::today(site)).await?;
-    let health = Health::read(site).await?;
+async fn record(app: &AppState, committee: &Validators) -> Result<Markup, Failure> {
+    let records = records(&app.database, app.today()).await?;
+    let health = Health::read(app).await?;
     let cells = |index: u64| {
         let record = records.get(&index).copied().unwrap_or_default();
         let [today, week, month] = record.signatures;
@@ -111,23 +66,23 @@ async fn record(site: &Site, committee: &Validators) -> Result<Markup, Failure> 
         ]
     };
     let columns = [
-        words::VALIDATOR,
-        words::LED,
-        words::BATCHES,
-        words::TRANSACTIONS,
-        words::SIGNED,
-        words::MISSED,
-        words::TODAY,
-        words::WEEK,
-        words::MONTH,
-        words::HEALTH,
+        texts::VALIDATOR,
+        texts::LED,
+        texts::BATCHES,
+        texts::TRANSACTIONS,
+        texts::SIGNED,
+        texts::MISSED,
+        texts::TODAY,
+        texts::WEEK,
+        texts::MONTH,
+        texts::HEALTH,
     ];
-    let rows = (0..committee.validators.len() as u64).take(MOST as usize).map(cells);
-    Ok(parts::table(words::RECORD, &columns, rows.collect()))
+    let rows = (0..committee.validators.len() as u64).take(MAX_VALIDATORS as usize).map(cells);
+    Ok(parts::table(texts::RECORD, &columns, rows.collect()))
 }
 
 fn keys(committee: &Validators) -> Markup {
-    let rows = committee.validators.iter().take(MOST as usize).map(|validator| {
+    let rows = committee.validators.iter().take(MAX_VALIDATORS as usize).map(|validator| {
         vec![
             parts::validator(validator.index),
             parts::account(validator.fee_address),
@@ -136,48 +91,13 @@ fn keys(committee: &Validators) -> Markup {
             html! { "1" },
         ]
     });
-    let columns = [words::VALIDATOR, words::FEE_ADDRESS, words::CONSENSUS_KEY, words::NETWORK_KEY, words::WEIGHT];
-    parts::table(words::KEYS, &columns, rows.collect())
+    let columns = [texts::VALIDATOR, texts::FEE_ADDRESS, keys::CONSENSUS_KEY, keys::NETWORK_KEY, texts::WEIGHT];
+    parts::table(texts::KEYS, &columns, rows.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{database::Rows, pages::testing};
-
-    async fn with(days: &[[u64; 7]]) -> testing::Filled {
-        let filled = testing::filled().await;
-        let columns = &["validator", "day", "led", "batches", "transactions", "signed", "missed"];
-        let mut rows = Rows::new("validator_days", columns);
-        days.iter().for_each(|row| rows.push(row.map(Into::into)));
-        filled.write(rows).await;
-        filled
-    }
-
-    #[tokio::test]
-    async fn a_record_looks_back_one_seven_and_thirty_days() {
-        let (today, none) = (100, 0);
-        let filled = with(&[
-            [0, today, 1, 2, 3, 10, none],
-            [0, today - 1, 1, 2, 3, 20, 1],
-            [0, today - 6, 1, 2, 3, 40, 2],
-            [0, today - 7, 1, 2, 3, 80, 4],
-            [0, today - 29, 1, 2, 3, 160, 8],
-            [0, today - 30, 1_000, 1_000, 1_000, 1_000, 1_000],
-            [2, today, none, none, none, none, 5],
-        ])
-        .await;
-        let records = records(&filled.site.database, today).await.unwrap();
-        let first = Record { led: 5, batches: 10, transactions: 15, signatures: [(10, 0), (70, 3), (310, 15)] };
-        let silent = Record { signatures: [(0, 5); 3], ..Record::default() };
-        assert_eq!(records, BTreeMap::from([(0, first), (2, silent)]));
-    }
-
-    #[tokio::test]
-    async fn records_are_found_by_day() {
-        let plan = testing::filled().await.site.database.plan(RECORDS).await.unwrap().join("\n");
-        assert!(plan.contains("validator_days_by_day (day>?)") && !plan.contains("SCAN validator_days"), "{plan}");
-    }
 
     #[test]
     fn uptime_is_the_share_of_certificates() {

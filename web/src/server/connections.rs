@@ -3,7 +3,7 @@
 //! Serves HTTP/1.1 only. Browsers use HTTP/2 only over TLS, which a proxy terminates, and detecting its preface has no
 //! time limit.
 
-use crate::limits::Places;
+use crate::limits::ConcurrencyLimit;
 use axum::{
     Router,
     extract::{ConnectInfo, Request},
@@ -36,55 +36,55 @@ use tokio::{
     net::TcpListener,
 };
 
-/// Most open connections in total. A page with an event stream keeps one open.
-const MOST_CONNECTIONS: usize = 4_096;
+/// Maximum number of open connections in total. A page with an event stream keeps one open.
+const MAX_CONNECTIONS: usize = 4_096;
 
-/// Most open connections from one address. Browsers open six to a server.
-const MOST_OF_ADDRESS: usize = 128;
+/// Maximum number of open connections from one address. Browsers open six to a server.
+const MAX_PER_ADDRESS: usize = 128;
 
 /// Timeout from the connection's start or the end of a response to the end of the next request's head.
-const HEAD_TIME: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout from the head of a request to the head of its response, including the body of the request and requests to
 /// the node. The body of the response may take any time, because event streams last for hours.
-const ANSWER_TIME: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout of a write while the client reads nothing.
-const STUCK_TIME: Duration = Duration::from_secs(60);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Accepts and serves connections; never returns. A connection above a limit is closed at once, so that the client
 /// notices early. `proxies` are trusted to name the client in a header.
 pub async fn serve(listener: TcpListener, router: Router, proxies: Vec<Proxy>) {
     let proxies: Arc<[Proxy]> = proxies.into();
-    let places = Places::new(MOST_CONNECTIONS, MOST_OF_ADDRESS);
+    let limit = ConcurrencyLimit::new(MAX_CONNECTIONS, MAX_PER_ADDRESS);
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Mostly out of file descriptors; an immediate retry would spin.
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 continue;
             }
         };
         // A proxy connects on behalf of many clients.
         let counted = Some(from.ip()).filter(|address| !proxy::trusts(&proxies, *address));
-        let Ok(place) = places.enter(counted) else { continue };
+        let Ok(permit) = limit.acquire(counted) else { continue };
         // Responses are written whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let (router, proxies) = (router.clone(), Arc::clone(&proxies));
         tokio::spawn(async move {
-            attend(stream, from, router, proxies, TokioTimer::new()).await;
-            drop(place);
+            serve_connection(stream, from, router, proxies, TokioTimer::new()).await;
+            drop(permit);
         });
     }
 }
 
 /// Serves one connection until it ends.
-async fn attend<IO, T>(io: IO, peer: SocketAddr, router: Router, proxies: Arc<[Proxy]>, timer: T)
+async fn serve_connection<IO, T>(io: IO, peer: SocketAddr, router: Router, proxies: Arc<[Proxy]>, timer: T)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: Timer + Clone + Unpin + Send + Sync + 'static,
@@ -94,7 +94,7 @@ where
     let answer = service_fn(move |mut request: Request<Incoming>| {
         let client = proxy::client(&proxies, peer.ip(), request.headers());
         request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
-        let (answer, time) = (Box::pin(router.call(request)), clock.sleep(ANSWER_TIME));
+        let (answer, time) = (Box::pin(router.call(request)), clock.sleep(RESPONSE_TIMEOUT));
         async move {
             match select(answer, time).await {
                 Either::Left((answer, _)) => answer,
@@ -102,44 +102,44 @@ where
             }
         }
     });
-    let io = TokioIo::new(Taken { io, timer: timer.clone(), stuck: None });
-    let served = http1::Builder::new().timer(timer).header_read_timeout(HEAD_TIME).serve_connection(io, answer).await;
+    let io = TokioIo::new(TimeoutStream { io, timer: timer.clone(), timeout: None });
+    let served = http1::Builder::new().timer(timer).header_read_timeout(HEAD_TIMEOUT).serve_connection(io, answer).await;
     if let Err(error) = served {
         tracing::debug!(%error, %peer, "a connection ended early");
     }
 }
 
-/// A stream that fails if the peer reads nothing for [`STUCK_TIME`].
-struct Taken<IO, T> {
+/// A stream that fails if the peer reads nothing for [`WRITE_TIMEOUT`].
+struct TimeoutStream<IO, T> {
     io: IO,
     timer: T,
     /// Timer that runs while the peer reads nothing.
-    stuck: Option<Pin<Box<dyn Sleep>>>,
+    timeout: Option<Pin<Box<dyn Sleep>>>,
 }
 
-impl<IO: Unpin, T: Timer + Unpin> Taken<IO, T> {
+impl<IO: Unpin, T: Timer + Unpin> TimeoutStream<IO, T> {
     fn write<R>(
         &mut self,
         context: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut IO>, &mut Context<'_>) -> Poll<io::Result<R>>,
     ) -> Poll<io::Result<R>> {
         if let Poll::Ready(written) = write(Pin::new(&mut self.io), context) {
-            self.stuck = None;
+            self.timeout = None;
             return Poll::Ready(written);
         }
-        let stuck = self.stuck.get_or_insert_with(|| self.timer.sleep(STUCK_TIME));
-        ready!(stuck.as_mut().poll(context));
+        let timeout = self.timeout.get_or_insert_with(|| self.timer.sleep(WRITE_TIMEOUT));
+        ready!(timeout.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<IO: AsyncRead + Unpin, T: Unpin> AsyncRead for Taken<IO, T> {
+impl<IO: AsyncRead + Unpin, T: Unpin> AsyncRead for TimeoutStream<IO, T> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().io).poll_read(context, buffer)
     }
 }
 
-impl<IO: AsyncWrite + Unpin, T: Timer + Unpin> AsyncWrite for Taken<IO, T> {
+impl<IO: AsyncWrite + Unpin, T: Timer + Unpin> AsyncWrite for TimeoutStream<IO, T> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().write(context, |io, context| io.poll_write(context, bytes))
     }

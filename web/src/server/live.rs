@@ -1,8 +1,8 @@
 //! Server-sent events for open pages.
 
 use crate::{
-    limits::{Full, Place, Places},
-    site::Site,
+    app_state::AppState,
+    limits::{ConcurrencyLimit, LimitReached, Permit},
 };
 use axum::{
     extract::{ConnectInfo, State},
@@ -20,29 +20,29 @@ use std::{
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-/// Most open event streams in total.
-const MOST_LISTENERS: usize = 2_000;
+/// Maximum number of open event streams in total.
+const MAX_LISTENERS: usize = 2_000;
 
-/// Most open event streams of one address. The script subscribes only while a page is visible, and a reader has few
-/// visible pages.
-const MOST_OF_ADDRESS: usize = 8;
+/// Maximum number of open event streams of one address. The script subscribes only while a page is visible, and a
+/// reader has few visible pages.
+const MAX_PER_ADDRESS: usize = 8;
 
-static LISTENERS: LazyLock<Arc<Places>> = LazyLock::new(|| Places::new(MOST_LISTENERS, MOST_OF_ADDRESS));
+static LISTENERS: LazyLock<Arc<ConcurrencyLimit>> = LazyLock::new(|| ConcurrencyLimit::new(MAX_LISTENERS, MAX_PER_ADDRESS));
 
 struct Listener {
     ticks: Receiver<crate::live::Tick>,
-    _place: Place,
+    _permit: Permit,
 }
 
 /// Streams ticks until the client disconnects.
-pub async fn stream(State(site): State<Arc<Site>>, ConnectInfo(from): ConnectInfo<SocketAddr>) -> Response {
+pub async fn stream(State(app): State<Arc<AppState>>, ConnectInfo(from): ConnectInfo<SocketAddr>) -> Response {
     let refuse = |status: StatusCode| (status, [("retry-after", "10")]).into_response();
-    let place = match LISTENERS.enter(Some(from.ip())) {
-        Ok(place) => place,
-        Err(Full::All) => return refuse(StatusCode::SERVICE_UNAVAILABLE),
-        Err(Full::Own) => return refuse(StatusCode::TOO_MANY_REQUESTS),
+    let permit = match LISTENERS.acquire(Some(from.ip())) {
+        Ok(permit) => permit,
+        Err(LimitReached::Total) => return refuse(StatusCode::SERVICE_UNAVAILABLE),
+        Err(LimitReached::PerAddress) => return refuse(StatusCode::TOO_MANY_REQUESTS),
     };
-    let listener = Listener { ticks: site.live.listen(), _place: place };
+    let listener = Listener { ticks: app.live.listen(), _permit: permit };
     let events = stream::unfold(listener, |mut listener| async move {
         let event = match listener.ticks.recv().await {
             Ok(tick) => Event::default().json_data(tick).unwrap_or_default(),

@@ -8,14 +8,14 @@ use crate::{
 use corniche_web::{api::ENDPOINTS, limits::Rate};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Most visited pages of one kind: more than there are transactions, but fewer than DAG pictures with a selection.
-const MOST_OF_A_KIND: usize = 150;
+/// Maximum number of visited pages of one kind: more than there are transactions, but fewer than DAG pictures with a selection.
+const MAX_PER_KIND: usize = 150;
 
 /// This page shows a newly measured round trip on every visit.
 const MEASURED: &str = "/network";
 
 #[test]
-fn pages_and_answers_are_the_same_over_both_databases() {
+fn responses_are_equal_on_both_databases() {
     let large = Explorer::on_postgres(Rate { burst: 1e9, per_second: 1e9 });
     let (paid, undone) = (transaction_hash(2, 0), transaction_hash(2, 3));
     let pages = [
@@ -61,7 +61,7 @@ fn pages_and_answers_are_the_same_over_both_databases() {
 }
 
 #[test]
-fn every_page_answers_and_the_same_over_both_databases() {
+fn pages_are_equal_on_both_databases() {
     let large = Explorer::on_postgres(Rate { burst: 1e9, per_second: 1e9 });
     let mut left = VecDeque::from([("/".to_owned(), "the beginning".to_owned())]);
     let (mut seen, mut kinds) = (BTreeSet::from(["/".to_owned()]), BTreeMap::<String, usize>::new());
@@ -70,7 +70,7 @@ fn every_page_answers_and_the_same_over_both_databases() {
         let [lite, other] = [&*EXPLORER, &large].map(|explorer| {
             let answer = explorer.get(&page);
             // Each explorer has its own node.
-            (answer.status, answer.text.replace(explorer.site.node.url(), "NODE"))
+            (answer.status, answer.text.replace(explorer.app.node.url(), "NODE"))
         });
         if lite.0 >= 400 {
             wrong.push(format!("{page}: {}, linked from {from}", lite.0));
@@ -80,7 +80,7 @@ fn every_page_answers_and_the_same_over_both_databases() {
         }
         for link in links(&lite.1) {
             let of_its_kind = kinds.entry(kind(&link)).or_default();
-            if *of_its_kind < MOST_OF_A_KIND && seen.insert(link.clone()) {
+            if *of_its_kind < MAX_PER_KIND && seen.insert(link.clone()) {
                 *of_its_kind += 1;
                 left.push_back((link, page.clone()));
             }

@@ -6,12 +6,12 @@ use corniche_api::{BatchRange, DagVertex, LeaderSlot, Ordering, SkippedTransacti
 use corniche_web::{
     database::{Database, Place, Rows},
     indexer::{
-        contracts::{Code, Facts},
+        contracts::{Code, ModuleInfo},
         dag::{self, Round},
         digest::digest,
         events::{APPROVAL, APPROVAL_FOR_ALL, TRANSFER, TRANSFER_SINGLE},
-        tokens::Name,
-        write::{self, Asked},
+        tokens::TokenMetadata,
+        write::{self, FetchedMetadata},
     },
     node::{Block, Log, Receipt, Transaction, WholeBlock},
 };
@@ -227,13 +227,13 @@ fn blocks() -> Vec<WholeBlock> {
 }
 
 /// Returns the node's data about contracts and tokens.
-pub fn asked() -> Asked {
-    let name = |name: &str, symbol: &str| Name { name: name.into(), symbol: symbol.into(), decimals: 18 };
-    let code = |abi: &str| Code { hash: B256::repeat_byte(9), bytes: 1_234, abi: abi.into(), facts: Facts::default() };
-    Asked {
+pub fn metadata() -> FetchedMetadata {
+    let name = |name: &str, symbol: &str| TokenMetadata { name: name.into(), symbol: symbol.into(), decimals: 18 };
+    let code = |abi: &str| Code { hash: B256::repeat_byte(9), bytes: 1_234, abi: abi.into(), facts: ModuleInfo::default() };
+    FetchedMetadata {
         tokens: [
             (GOLD, name("Gold", "GLD")),
-            (ART, Name { decimals: 0, ..name("Golden pictures", "ART") }),
+            (ART, TokenMetadata { decimals: 0, ..name("Golden pictures", "ART") }),
             // Its contract returns 18 decimals, although its tokens have ids.
             (ITEMS, name("Items", "ITM")),
             (EVIL, name("<script>alert(1)</script>", "=HYPERLINK(\"http://x\",\"y\")")),
@@ -277,8 +277,8 @@ pub async fn fill(database: &Database) {
     let mut writer = database.writer().await.unwrap();
     let digests: Vec<_> = blocks().iter().map(|whole| digest(whole, Some(BEGIN_MS)).unwrap()).collect();
     let mut digests = digests.into_iter();
-    write::write(&mut writer, digests.by_ref().take(2).collect(), &asked()).await.unwrap();
-    write::write(&mut writer, digests.collect(), &Asked::default()).await.unwrap();
+    write::write(&mut writer, digests.by_ref().take(2).collect(), &metadata()).await.unwrap();
+    write::write(&mut writer, digests.collect(), &FetchedMetadata::default()).await.unwrap();
 
     let columns = &["height", "first", "signers", "signature", "fault_model", "seen_ms"];
     let mut certificates = Rows::new("certificates", columns);

@@ -17,7 +17,7 @@ fn range(question: &str) -> (u64, u64, usize) {
 }
 
 #[test]
-fn rounds_are_answered_in_the_words_of_the_node() {
+fn rounds_equal_the_nodes_response() {
     let found = EXPLORER.ask("/api/v1/dag?from=33&to=33");
     let digest = keccak256("proposal 33");
     let time = |ms: u64| format!("{ms:#x}");
@@ -43,7 +43,7 @@ fn rounds_are_answered_in_the_words_of_the_node() {
 }
 
 #[test]
-fn what_is_missing_of_a_range_follows_from_the_rest() {
+fn missing_range_bound_has_default() {
     for (question, expected) in [
         ("", (17, 80, 64)),
         ("?from=&to=", (17, 80, 64)),
@@ -59,20 +59,20 @@ fn what_is_missing_of_a_range_follows_from_the_rest() {
 }
 
 #[test]
-fn what_is_wrong_with_a_range_is_said() {
+fn invalid_range_is_rejected() {
     for (question, status, says) in [
-        ("from=x", 400, "from: a whole number"),
-        ("from=0x10", 400, "from: a whole number"),
-        ("to=-1", 400, "to: a whole number"),
-        ("from=18446744073709551616", 400, "from: a whole number"),
-        ("from=20&from=21", 400, "twice"),
+        ("from=x", 400, "from: expected a whole number"),
+        ("from=0x10", 400, "from: expected a whole number"),
+        ("to=-1", 400, "to: expected a whole number"),
+        ("from=18446744073709551616", 400, "from: expected a whole number"),
+        ("from=20&from=21", 400, "duplicate parameter"),
         ("round=20", 400, "takes from, to"),
         ("from=40&to=39", 400, "at most 64 rounds"),
         ("from=11&to=75", 400, "at most 64 rounds"),
         ("from=0&to=18446744073709551615", 400, "at most 64 rounds"),
-        ("from=81", 404, "from 11 to 80"),
-        ("from=18446744073709551615", 404, "from 11 to 80"),
-        ("to=10", 404, "from 11 to 80"),
+        ("from=81", 404, "rounds 11 to 80"),
+        ("from=18446744073709551615", 404, "rounds 11 to 80"),
+        ("to=10", 404, "rounds 11 to 80"),
     ] {
         let answer = EXPLORER.get(&format!("/api/v1/dag?{question}"));
         assert_eq!(answer.status, status, "{question}: {}", answer.text);
@@ -87,13 +87,13 @@ fn what_is_wrong_with_a_range_is_said() {
 
 /// Validator 0 led round 12, but its proposal got no votes.
 #[test]
-fn a_skipped_leader_is_told_to_programs() {
+fn skipped_leader_is_in_response() {
     let mut skipped = round(12);
     let slot = &mut skipped.slots[0];
     (slot.status, slot.digest, slot.commit, slot.why) = (SlotStatus::Skipped, None, None, Some("skipped: no votes".into()));
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
         for rows in dag::rows([(12, skipped)], BEGIN_MS) {
             rows.write(&mut writer).await.unwrap();
         }

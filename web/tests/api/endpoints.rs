@@ -6,9 +6,9 @@ use crate::{
     explorer::{EXPLORER, Explorer, PENDING},
 };
 use corniche_web::{
-    api::{ENDPOINTS, Endpoint, form::Form},
+    api::{ENDPOINTS, Endpoint, schema::Schema},
+    indexer_status::Halt,
     limits::Rate,
-    state::Halt,
 };
 use serde_json::{Value, json};
 
@@ -22,13 +22,13 @@ pub fn somewhere(endpoint: &Endpoint) -> String {
 }
 
 fn is_list(endpoint: &Endpoint) -> bool {
-    matches!((endpoint.form)(), Form::Page(_))
+    matches!((endpoint.schema)(), Schema::Page(_))
 }
 
 /// Panics if a value does not have the documented schema.
-fn fits(form: &Form, value: &Value, at: &str) {
-    match form {
-        Form::Plain { kind, .. } => {
+fn fits(schema: &Schema, value: &Value, at: &str) {
+    match schema {
+        Schema::Plain { kind, .. } => {
             let text = value.as_str().unwrap_or_default();
             let good = match *kind {
                 "number" => value.is_u64(),
@@ -43,39 +43,39 @@ fn fits(form: &Form, value: &Value, at: &str) {
             };
             assert!(good, "{at}: {value} is no {kind}");
         }
-        Form::Maybe(_) if value.is_null() => {}
-        Form::Maybe(form) => fits(form, value, at),
-        Form::List(form) => value.as_array().unwrap().iter().for_each(|value| fits(form, value, at)),
-        Form::Page(form) => {
+        Schema::Maybe(_) if value.is_null() => {}
+        Schema::Maybe(schema) => fits(schema, value, at),
+        Schema::List(schema) => value.as_array().unwrap().iter().for_each(|value| fits(schema, value, at)),
+        Schema::Page(schema) => {
             assert_eq!(value.as_object().unwrap().len(), 2, "{at}: items and next");
             assert!(value["next"].is_null() || value["next"].is_string(), "{at}");
-            value["items"].as_array().unwrap().iter().for_each(|value| fits(form, value, at));
+            value["items"].as_array().unwrap().iter().for_each(|value| fits(schema, value, at));
         }
-        Form::Object(object) => {
+        Schema::Object(object) => {
             let served: Vec<_> = value.as_object().unwrap_or_else(|| panic!("{at}: {value}")).keys().cloned().collect();
             let mut documented: Vec<_> = object.fields.iter().map(|field| field.name.clone()).collect();
             documented.sort();
             assert_eq!(served, documented, "{at}");
-            object.fields.iter().for_each(|field| fits(&field.form, &value[&field.name], &format!("{at}.{}", field.name)));
+            object.fields.iter().for_each(|field| fits(&field.schema, &value[&field.name], &format!("{at}.{}", field.name)));
         }
-        Form::Lines(_) => panic!("{at}: a file"),
+        Schema::Lines(_) => panic!("{at}: a file"),
     }
 }
 
 #[test]
-fn every_endpoint_answers_what_is_documented() {
+fn responses_match_documentation() {
     for endpoint in ENDPOINTS {
         let path = somewhere(endpoint);
         let answer = EXPLORER.get(&path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
         assert_eq!(answer.header("access-control-allow-origin"), "*", "{path}");
-        let form = (endpoint.form)();
-        if matches!(form, Form::Lines(_)) {
+        let schema = (endpoint.schema)();
+        if matches!(schema, Schema::Lines(_)) {
             assert!(answer.header("content-type").starts_with("text/csv"), "{path}");
             continue;
         }
-        fits(&form, &answer.json(), &path);
-        fits(&form, &form.example(), &format!("the example of {}", endpoint.path));
+        fits(&schema, &answer.json(), &path);
+        fits(&schema, &schema.example(), &format!("the example of {}", endpoint.path));
         if is_list(endpoint) {
             assert_ne!(answer.json()["items"], json!([]), "{path}: nothing was looked at");
         }
@@ -100,7 +100,7 @@ fn walk(path: &str, limit: usize) -> Vec<Value> {
 }
 
 #[test]
-fn cursors_walk_a_whole_list_without_missing_or_doubling() {
+fn cursors_visit_every_item_once() {
     let extra = [ITEMS, chain::ART, EVIL].map(|token| format!("/api/v1/tokens/{token}/holders"));
     let more = [BOB, GOLD].map(|account| format!("/api/v1/accounts/{account}/balances"));
     let lists = ENDPOINTS.iter().filter(|endpoint| is_list(endpoint)).map(somewhere).chain(extra).chain(more);
@@ -121,7 +121,7 @@ fn cursors_walk_a_whole_list_without_missing_or_doubling() {
 
 /// The node of these tests serves no traces.
 #[test]
-fn a_page_tells_what_was_written_down_of_calls() {
+fn page_shows_indexed_calls() {
     let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
     let inner = page(2, 0);
     assert_eq!(inner.matches("data-depth=\"1\"").count(), 5, "{inner}");
@@ -130,12 +130,12 @@ fn a_page_tells_what_was_written_down_of_calls() {
     }
     let undone = page(2, 3);
     assert!(undone.contains("not &lt;enough&gt;"), "{undone}");
-    assert!(inner.contains("As it was written down") && page(2, 1).contains("the node did not tell"));
+    assert!(inner.contains("Indexed trace") && page(2, 1).contains("No call trace available"));
 }
 
 /// The node of these tests returns the bytes of the first transaction for every hash.
 #[test]
-fn a_page_shows_the_bytes_that_have_its_hash() {
+fn page_shows_matching_raw_bytes() {
     let page = |block, position| EXPLORER.get(&format!("/tx/{}", transaction_hash(block, position))).text;
     let bytes = hex::encode(signed(2, 0));
     assert!(page(2, 0).contains(&bytes) && page(2, 0).contains("id=\"raw\""), "{}", page(2, 0));
@@ -143,16 +143,16 @@ fn a_page_shows_the_bytes_that_have_its_hash() {
 }
 
 #[test]
-fn a_page_tells_when_a_transaction_came_as_long_as_the_node_remembers() {
+fn page_shows_received_time() {
     let page = |position| EXPLORER.get(&format!("/tx/{}", transaction_hash(2, position))).text;
     let (told, forgotten) = (page(0), page(1));
     assert!(told.contains(&format!("data-ms=\"{}\"", chain::BEGIN_MS + 700)), "{told}");
-    assert!(told.contains("by that node's clock") && !forgotten.contains("by that node's clock"), "{forgotten}");
+    assert!(told.contains("by the node's clock") && !forgotten.contains("by the node's clock"), "{forgotten}");
 }
 
 /// Scripts reload only marked parts, and final content is not marked.
 #[test]
-fn pages_are_live_until_what_they_show_is_final() {
+fn pages_are_live_until_final() {
     let is_live = |path: &str, part: &str| EXPLORER.get(path).text.contains(&format!("id=\"{part}\" data-live"));
     let transaction = |block| format!("/tx/{}", transaction_hash(block, 0));
     assert_eq!([2, 2 + PLAIN].map(|block| is_live(&transaction(block), "transaction")), [false, true]);
@@ -162,7 +162,7 @@ fn pages_are_live_until_what_they_show_is_final() {
 }
 
 #[test]
-fn a_transaction_says_what_it_did() {
+fn transaction_lists_its_effects() {
     let found = EXPLORER.ask(&format!("/api/v1/transactions/{}", transaction_hash(2, 0)));
     assert_eq!(found["status"], "certified");
     assert_eq!(found["call"]["signature"], "transfer(address,uint256)");
@@ -187,7 +187,7 @@ fn a_transaction_says_what_it_did() {
 }
 
 #[test]
-fn a_block_says_how_it_came_about() {
+fn block_lists_its_ordering() {
     let found = EXPLORER.ask("/api/v1/blocks/2");
     assert_eq!(found["block"]["hash"], json!(chain::hash(2)));
     assert_eq!(found["skipped"], json!([{"position": 1, "hash": SKIPPED, "reason": "nonce too low"}]));
@@ -203,7 +203,7 @@ fn a_block_says_how_it_came_about() {
 }
 
 #[test]
-fn an_account_says_what_it_has() {
+fn account_lists_its_assets() {
     let found = EXPLORER.ask(&format!("/api/v1/accounts/{}", ALICE.to_string().to_lowercase()));
     assert_eq!(found["address"], json!(ALICE.to_string()), "with its checksum");
     assert_eq!((&found["balance"], &found["nonce"]), (&json!("1000000000000000000"), &json!(42)));
@@ -225,7 +225,7 @@ fn an_account_says_what_it_has() {
 }
 
 #[test]
-fn what_has_ids_is_counted_in_pieces_whatever_its_contract_says() {
+fn tokens_with_ids_have_no_decimals() {
     let is_items = |one: &Value| one["symbol"] == "ITM";
     for path in [
         format!("/api/v1/accounts/{BOB}/balances"),
@@ -245,7 +245,7 @@ fn what_has_ids_is_counted_in_pieces_whatever_its_contract_says() {
 }
 
 #[test]
-fn the_record_of_validators_is_that_of_the_chains_last_days() {
+fn validator_record_covers_last_days() {
     let found = EXPLORER.ask("/api/v1/validators");
     let led: Vec<u64> = found["validators"].as_array().unwrap().iter().map(|one| one["led"].as_u64().unwrap()).collect();
     assert_eq!(led.iter().sum::<u64>(), 2 + PLAIN, "every block after the first: {led:?}");
@@ -253,7 +253,7 @@ fn the_record_of_validators_is_that_of_the_chains_last_days() {
 }
 
 #[test]
-fn an_empty_database_has_empty_lists() {
+fn empty_database_has_empty_lists() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let found = explorer.ask("/api/v1/blocks");
     assert_eq!(found, json!({"items": [], "next": null}));
@@ -261,14 +261,14 @@ fn an_empty_database_has_empty_lists() {
 }
 
 #[test]
-fn what_is_wrong_with_a_question_is_said() {
+fn invalid_requests_have_error_messages() {
     let long = "9".repeat(400);
     let gold = format!("/api/v1/tokens/{GOLD}/holders");
     for (path, status, says) in [
         ("/api/v1/blocks?limit=0", 400, "from 1 to 100"),
         ("/api/v1/blocks?limit=101", 400, "from 1 to 100"),
         ("/api/v1/blocks?limit=many", 400, "from 1 to 100"),
-        ("/api/v1/blocks?limit=1&limit=2", 400, "twice"),
+        ("/api/v1/blocks?limit=1&limit=2", 400, "duplicate parameter"),
         ("/api/v1/blocks?page=2", 400, "takes limit, cursor"),
         ("/api/v1/status?a=1", 400, "takes none"),
         ("/api/v1/blocks?cursor=xyz", 400, "cursor"),
@@ -276,20 +276,20 @@ fn what_is_wrong_with_a_question_is_said() {
         (&format!("{gold}?cursor=0000000000a00003"), 400, "cursor"),
         ("/api/v1/blocks/latest", 400, "a number, or a hash"),
         ("/api/v1/blocks/-1", 400, "a number, or a hash"),
-        ("/api/v1/blocks/99999999", 404, "the newest is 42"),
+        ("/api/v1/blocks/99999999", 404, "newest indexed block is 42"),
         ("/api/v1/blocks/18446744073709551615", 404, "no block"),
         (&format!("/api/v1/blocks/{long}"), 400, "a number, or a hash"),
         ("/api/v1/blocks/%ff", 400, "UTF-8"),
-        ("/api/v1/transactions/0x12", 400, "64 digits"),
-        (&format!("/api/v1/transactions/{}", chain::hash(7)), 404, "no transaction"),
+        ("/api/v1/transactions/0x12", 400, "64 hexadecimal digits"),
+        (&format!("/api/v1/transactions/{}", chain::hash(7)), 404, "not found: neither"),
         (&format!("/api/v1/transactions/{}/logs", chain::hash(7)), 404, "no executed transaction"),
-        ("/api/v1/accounts/alice", 400, "40 digits"),
+        ("/api/v1/accounts/alice", 400, "40 hexadecimal digits"),
         (&format!("/api/v1/tokens/{BOB}"), 404, "no token"),
         (&format!("/api/v1/tokens/{BOB}/transfers"), 404, "no token"),
         (&format!("/api/v1/contracts/{BOB}"), 404, "no contract"),
         ("/api/v1/search", 400, "q:"),
-        ("/api/v1/nothing", 404, "/api says what there is"),
-        ("/api/v2/blocks", 404, "/api says what there is"),
+        ("/api/v1/nothing", 404, "/api lists the endpoints"),
+        ("/api/v2/blocks", 404, "/api lists the endpoints"),
     ] {
         let answer = EXPLORER.get(path);
         assert_eq!(answer.status, status, "{path}: {}", answer.text);
@@ -303,7 +303,7 @@ fn what_is_wrong_with_a_question_is_said() {
 }
 
 #[test]
-fn strange_numbers_end_a_list_and_break_nothing() {
+fn extreme_cursors_are_harmless() {
     for cursor in ["0000000000000000", "ffffffffffffffff", "8000000000000000", "7fffffffffffffff"] {
         for endpoint in ENDPOINTS.iter().filter(|endpoint| is_list(endpoint)) {
             let path = format!("{}?cursor={cursor}", somewhere(endpoint));
@@ -314,7 +314,7 @@ fn strange_numbers_end_a_list_and_break_nothing() {
 }
 
 #[test]
-fn who_asks_too_much_is_told_in_json() {
+fn rate_limit_error_is_json() {
     let explorer = Explorer::new(Rate { burst: 1.0, per_second: 0.0 }, false);
     assert_eq!(explorer.get("/api/v1/status").status, 200);
     let refused = explorer.get("/api/v1/status");
@@ -327,7 +327,7 @@ fn who_asks_too_much_is_told_in_json() {
 }
 
 #[test]
-fn behind_a_proxy_rates_are_of_those_it_asks_for() {
+fn rate_limit_counts_clients_behind_proxy() {
     let rate = Rate { burst: 1.0, per_second: 0.0 };
     let ask = |explorer: &Explorer, client: &str| explorer.get_for("/api/v1/status", client).status;
     let explorer = Explorer::behind(vec!["127.0.0.0/8".parse().unwrap()], rate, false);
@@ -338,17 +338,17 @@ fn behind_a_proxy_rates_are_of_those_it_asks_for() {
 }
 
 #[test]
-fn an_explorer_that_stopped_says_so() {
+fn halted_explorer_reports_reason() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
-    explorer.site.standing.halt(Halt::Contradiction { number: 7 });
+    explorer.app.indexer_status.set_halt(Halt::Contradiction { number: 7 });
     let answer = explorer.get("/api/v1/blocks");
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("halted")));
     let status = explorer.ask("/api/v1/status");
-    assert!(status["halted"].as_str().unwrap().contains("another block 7"), "{status}");
+    assert!(status["halted"].as_str().unwrap().contains("block 7: "), "{status}");
 }
 
 #[test]
-fn headers_of_pages_are_those_of_answers_too() {
+fn api_responses_have_page_headers() {
     let answer = EXPLORER.get("/api/v1/status");
     assert_eq!(answer.header("x-content-type-options"), "nosniff");
     assert!(answer.header("content-security-policy").starts_with("default-src 'none'"));

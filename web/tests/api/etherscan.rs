@@ -33,7 +33,7 @@ fn refusal(query: &str) -> String {
 }
 
 #[test]
-fn transactions_have_etherscans_fields() {
+fn transactions_have_etherscan_fields() {
     let found =
         result(&format!("module=account&action=txlist&address={ALICE}&startblock=0&endblock=99999999&sort=asc&apikey=none"));
     assert_eq!(found.as_array().unwrap().len() as u64, 5 + 3 * PLAIN);
@@ -69,13 +69,13 @@ fn transactions_have_etherscans_fields() {
 }
 
 #[test]
-fn a_moved_token_is_no_transaction_of_ones_own() {
+fn token_transfer_is_not_in_txlist() {
     let found = result(&format!("module=account&action=txlist&address={BOB}&startblock=2&endblock=2"));
     assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
 }
 
 #[test]
-fn pages_follow_each_other() {
+fn pages_are_consecutive() {
     for action in ["txlist", "tokentx"] {
         for sort in ["asc", "desc"] {
             let query = format!("module=account&action={action}&address={ALICE}&sort={sort}");
@@ -107,7 +107,7 @@ fn pages_follow_each_other() {
 }
 
 #[test]
-fn pages_of_a_long_history_are_whole() {
+fn pages_of_long_history_are_complete() {
     let mut hashes = std::collections::BTreeSet::new();
     for page in [1, 3, 10] {
         let query = format!("/api?module=account&action=txlist&address={ALICE}&sort=desc&offset=1000&page={page}");
@@ -124,7 +124,7 @@ fn pages_of_a_long_history_are_whole() {
 }
 
 #[test]
-fn transfers_are_told_by_standard() {
+fn transfers_are_filtered_by_standard() {
     let gold = result(&format!("module=account&action=tokentx&address={BOB}&contractaddress={GOLD}&sort=asc"));
     assert_eq!(gold.as_array().unwrap().len() as u64, 1 + PLAIN);
     assert_eq!((&gold[0]["value"], &gold[0]["tokenSymbol"]), (&json!("5000000000000000000"), &json!("GLD")));
@@ -140,7 +140,7 @@ fn transfers_are_told_by_standard() {
 }
 
 #[test]
-fn inner_calls_are_those_that_may_carry_value() {
+fn internal_transactions_can_transfer_value() {
     let by_account = result(&format!("module=account&action=txlistinternal&address={BOB}"));
     let by_transaction = result(&format!("module=account&action=txlistinternal&txhash={}", transaction_hash(2, 0)));
     assert_eq!(by_account, by_transaction);
@@ -151,7 +151,7 @@ fn inner_calls_are_those_that_may_carry_value() {
 }
 
 #[test]
-fn inner_calls_of_a_transaction_have_pages_and_two_directions() {
+fn internal_transactions_are_paginated_in_both_directions() {
     let query = format!("module=account&action=txlistinternal&txhash={}", transaction_hash(2, 0));
     let kinds = |query: &str| -> Vec<Value> {
         result(query).as_array().unwrap().iter().map(|call| json!([call["type"], call["traceId"]])).collect()
@@ -165,7 +165,7 @@ fn inner_calls_of_a_transaction_have_pages_and_two_directions() {
 }
 
 #[test]
-fn many_calls_that_carry_nothing_hide_none_that_may() {
+fn calls_without_value_do_not_hide_others() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
     let columns =
         &["place", "transaction_place", "depth", "kind", "sender", "recipient", "value", "selector", "gas_used", "error"];
@@ -192,14 +192,14 @@ fn many_calls_that_carry_nothing_hide_none_that_may() {
 
 fn write(explorer: &Explorer, rows: Rows) {
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
         rows.write(&mut writer).await.unwrap();
     });
 }
 
 /// Logs of an account without transactions of its own: all rows are scanned, and none matches.
 #[test]
-fn a_history_as_long_as_one_question_walks_is_answered() {
+fn longest_scannable_history_is_returned() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let logged = |places: std::ops::Range<u64>| {
         let mut activity = Rows::new("activity", &["address", "place", "roles"]);
@@ -234,7 +234,7 @@ fn balances_come_from_the_node() {
 }
 
 #[test]
-fn source_code_is_never_claimed() {
+fn source_code_is_never_verified() {
     let abi = result(&format!("module=contract&action=getabi&address={GOLD}"));
     let abi: Value = serde_json::from_str(abi.as_str().unwrap()).unwrap();
     assert_eq!(abi.as_array().unwrap().len(), 2);
@@ -251,7 +251,7 @@ fn source_code_is_never_claimed() {
     assert_eq!((&refused["status"], &refused["message"]), (&json!("0"), &json!("NOTOK")));
     let told = refused["result"].as_str().unwrap();
     let command = format!("corniche contract verify {GOLD}");
-    assert!(told.starts_with("Source code is not verified here") && told.contains(&command), "{told}");
+    assert!(told.starts_with("This explorer does not verify source code") && told.contains(&command), "{told}");
     // The contract's page shows the same command, and the account's page links to it.
     assert!(EXPLORER.get(&format!("/address/{GOLD}/code")).text.contains(&format!("<code>{command}</code>")));
     assert!(EXPLORER.get(&format!("/address/{GOLD}")).text.contains(&format!("/address/{GOLD}/code#source")));
@@ -270,7 +270,7 @@ fn source_code_is_never_claimed() {
 }
 
 #[test]
-fn receipts_are_1_0_or_unknown() {
+fn receipt_status_is_one_zero_or_empty() {
     let status = |action: &str, hash| format!("module=transaction&action={action}&txhash={hash}");
     assert_eq!(result(&status("gettxreceiptstatus", transaction_hash(2, 0))), json!({"status": "1"}));
     assert_eq!(result(&status("gettxreceiptstatus", transaction_hash(2, 3))), json!({"status": "0"}));
@@ -297,7 +297,7 @@ fn blocks_are_found_by_time() {
 }
 
 #[test]
-fn modules_and_actions_that_are_none_are_named_as_etherscan_does() {
+fn unknown_action_has_etherscan_error() {
     assert_eq!(refusal("module=nothing&action=txlist"), "Error! Missing Or invalid Module name");
     assert_eq!(refusal("module=account&action=nothing"), "Error! Missing Or invalid Action name");
     assert_eq!(refusal("module=account"), "Error! Missing Or invalid Action name");
@@ -305,7 +305,7 @@ fn modules_and_actions_that_are_none_are_named_as_etherscan_does() {
 }
 
 #[test]
-fn the_address_is_shared_with_a_page_for_people() {
+fn documentation_shares_the_url() {
     assert!(EXPLORER.get_as("/api", "text/html").text.contains("<h1>API</h1>"));
     assert!(EXPLORER.get("/api").text.contains("<h1>API</h1>"), "who does not say gets the page");
     let tool = EXPLORER.get_as("/api", "application/json").json();

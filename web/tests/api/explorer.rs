@@ -9,20 +9,20 @@ use axum::{Json, Router, routing::post};
 use corniche_api::{HeadBlock, Heads, Peer, Peers, Validator, Validators};
 use corniche_origin::Proxy;
 use corniche_web::{
-    api::csv::MOST_ROWS,
+    api::csv::MAX_ROWS,
+    app_state::AppState,
     database::Database,
     indexer::{
         digest::digest,
         uploads,
-        write::{self, Asked},
+        write::{self, FetchedMetadata},
     },
-    limits::{Limits, Rate},
+    indexer_status::IndexerStatus,
+    limits::{Rate, RateLimiter},
     live::Live,
-    mesh::Mesh,
     node::Node,
+    peer_graph::PeerGraph,
     server,
-    site::Site,
-    state::Standing,
 };
 use serde_json::{Value, json};
 use std::{
@@ -36,7 +36,7 @@ use tokio::{net::TcpListener, runtime::Runtime};
 pub const PENDING: B256 = B256::repeat_byte(0xaa);
 
 pub struct Explorer {
-    pub site: Arc<Site>,
+    pub app: Arc<AppState>,
     pub runtime: Runtime,
     address: SocketAddr,
     agent: ureq::Agent,
@@ -68,13 +68,13 @@ pub static EXPLORER: LazyLock<Explorer> = LazyLock::new(|| Explorer::new(Rate { 
 pub static LONG: LazyLock<Explorer> = LazyLock::new(|| {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
-        let blocks = (0..=MOST_ROWS.div_ceil(1_000)).map(|number| {
+        let mut writer = explorer.app.database.writer().await.unwrap();
+        let blocks = (0..=MAX_ROWS.div_ceil(1_000)).map(|number| {
             let count = if number == 0 { 1 } else { 1_000 };
             chain::block(number, (0..count).map(|_| Step::pay(ALICE, BOB, 1)).collect(), None)
         });
         let digests = blocks.map(|whole| digest(&whole, None).unwrap()).collect();
-        write::write(&mut writer, digests, &Asked::default()).await.unwrap();
+        write::write(&mut writer, digests, &FetchedMetadata::default()).await.unwrap();
     });
     explorer
 });
@@ -104,7 +104,7 @@ impl Explorer {
     fn over(postgres: Option<Postgres>, proxies: Vec<Proxy>, rate: Rate, filled: bool, node: Router) -> Self {
         let runtime = Runtime::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let (site, address) = runtime.block_on(async {
+        let (app, address) = runtime.block_on(async {
             let database = match &postgres {
                 Some(postgres) => Database::open(&postgres.database("explorer").await).await.unwrap(),
                 None => Database::in_file(&directory.path().join("explorer.db")).await.unwrap(),
@@ -113,17 +113,25 @@ impl Explorer {
                 chain::fill(&database).await;
             }
             let node = format!("http://{}", serve(node, Vec::new()).await);
-            let standing = Arc::new(standing());
+            let indexer_status = Arc::new(indexer_status());
             // Nothing listens at the second URL.
-            let mesh = Mesh::new([node.as_str(), "http://127.0.0.1:1"]);
+            let peer_graph = PeerGraph::new([node.as_str(), "http://127.0.0.1:1"]);
             let (node, live) = (Node::new(&node), Live::default());
             let (uploads, _) = uploads::channel();
-            let site = Arc::new(Site { database, node, mesh, standing, live, limits: Limits::new(rate), uploads });
-            let router = server::router(Arc::clone(&site));
-            (site, serve(router, proxies).await)
+            let app = Arc::new(AppState {
+                database,
+                node,
+                peer_graph,
+                indexer_status,
+                live,
+                limits: RateLimiter::new(rate),
+                uploads,
+            });
+            let router = server::router(Arc::clone(&app));
+            (app, serve(router, proxies).await)
         });
         let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
-        Self { site, runtime, address, agent: config.into(), _directory: directory, _postgres: postgres }
+        Self { app, runtime, address, agent: config.into(), _directory: directory, _postgres: postgres }
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -176,8 +184,8 @@ async fn serve(router: Router, proxies: Vec<Proxy>) -> SocketAddr {
     address
 }
 
-fn standing() -> Standing {
-    let standing = Standing::new("CRN".into());
+fn indexer_status() -> IndexerStatus {
+    let indexer_status = IndexerStatus::new("CRN".into());
     let validator = |index| Validator {
         index,
         consensus_key: B256::repeat_byte(0xc0 + index as u8),
@@ -187,13 +195,13 @@ fn standing() -> Standing {
     };
     let (epoch, committee_hash, engine) = (0, B256::repeat_byte(5), "mahi-mahi".to_owned());
     let committee = Validators { epoch, committee_hash, engine, quorum: 3, validators: (0..4).map(validator).collect() };
-    standing.introduced(31_337, chain::hash(0), false, committee);
+    indexer_status.set_chain(31_337, chain::hash(0), false, committee);
     let newest = 2 + PLAIN;
     let head = |number| HeadBlock { hash: chain::hash(number), number, timestamp_ms: BEGIN_MS + 500 * number };
-    standing.heads(&Heads { executed: head(newest), certified: head(newest - 2) });
-    standing.indexed(newest, BEGIN_MS + 500 * newest);
-    standing.certified(Some(newest - 2));
-    standing
+    indexer_status.set_heads(&Heads { executed: head(newest), certified: head(newest - 2) });
+    indexer_status.set_indexed(newest, BEGIN_MS + 500 * newest);
+    indexer_status.set_certified(Some(newest - 2));
+    indexer_status
 }
 
 /// Client version of the node's peers.

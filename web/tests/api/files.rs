@@ -4,7 +4,7 @@ use crate::{
     chain::{ALICE, BOB, EVIL, PLAIN},
     explorer::{EXPLORER, LONG},
 };
-use corniche_web::api::csv::MOST_ROWS;
+use corniche_web::api::csv::MAX_ROWS;
 
 /// Parses a file according to RFC 4180.
 fn cells(text: &str) -> Vec<Vec<String>> {
@@ -33,7 +33,7 @@ fn column(rows: &[Vec<String>], name: &str) -> Vec<String> {
 }
 
 #[test]
-fn transactions_are_all_there() {
+fn file_contains_all_transactions() {
     let answer = EXPLORER.get(&format!("/api/v1/accounts/{ALICE}/transactions.csv"));
     assert_eq!(answer.header("content-disposition"), format!("attachment; filename=\"transactions-{ALICE}.csv\""));
     let rows = cells(&answer.text);
@@ -46,7 +46,7 @@ fn transactions_are_all_there() {
 }
 
 #[test]
-fn browsers_get_them_whole() {
+fn compressed_file_is_complete() {
     for name in ["transactions", "transfers"] {
         let path = format!("/api/v1/accounts/{ALICE}/{name}.csv");
         let packed = EXPLORER.get_compressed(&path);
@@ -57,7 +57,7 @@ fn browsers_get_them_whole() {
 }
 
 #[test]
-fn formulas_are_defused() {
+fn formulas_are_escaped() {
     let answer = EXPLORER.get(&format!("/api/v1/accounts/{BOB}/transfers.csv"));
     let rows = cells(&answer.text);
     let (symbols, tokens) = (column(&rows, "symbol"), column(&rows, "token"));
@@ -70,20 +70,20 @@ fn formulas_are_defused() {
 }
 
 #[test]
-fn a_file_that_is_cut_says_so_in_its_last_line() {
+fn truncated_file_has_a_notice() {
     let path = format!("/api/v1/accounts/{ALICE}/transactions.csv");
     let rows = cells(&LONG.get(&path).text);
-    assert_eq!(rows.len() as u64, 1 + MOST_ROWS + 1);
+    assert_eq!(rows.len() as u64, 1 + MAX_ROWS + 1);
     let notice = rows.last().unwrap();
     assert_eq!(notice.len(), 1);
-    assert!(notice[0].starts_with("cut after 50000 rows"), "{notice:?}");
+    assert!(notice[0].starts_with("truncated after 50000 rows"), "{notice:?}");
     let cursor = notice[0].rsplit("cursor=").next().unwrap();
     let rest = cells(&LONG.get(&format!("{path}?cursor={cursor}")).text);
     assert_eq!(column(&rest, "block"), ["0"], "the rest, and nothing twice");
 }
 
 #[test]
-fn bad_questions_are_refused_before_the_file_begins() {
+fn invalid_requests_are_rejected_before_the_file() {
     assert_eq!(EXPLORER.get("/api/v1/accounts/alice/transfers.csv").status, 400);
     assert_eq!(EXPLORER.get(&format!("/api/v1/accounts/{ALICE}/transfers.csv?cursor=1")).status, 400);
     assert_eq!(EXPLORER.get(&format!("/api/v1/accounts/{ALICE}/transfers.csv?limit=1")).status, 400);

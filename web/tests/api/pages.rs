@@ -20,7 +20,7 @@ fn links(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_approval_can_be_taken_back_where_its_link_leads() {
+fn revoke_links_open_a_form() {
     let page = EXPLORER.get(&format!("/address/{ALICE}/approvals")).text;
     let ways: Vec<_> = links(&page).into_iter().filter(|link| link.contains("/write?f=")).collect();
     assert_eq!(ways.len(), 3, "{page}");
@@ -40,7 +40,7 @@ async fn bad_gateway() -> (StatusCode, &'static str) {
 }
 
 #[test]
-fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() {
+fn unavailable_node_leaves_indexed_data() {
     let explorer = Explorer::with_node(Router::new().route("/", post(bad_gateway)));
     let (written, newest) = (transaction_hash(2, 3), transaction_hash(42, 0));
     for hash in [written, newest, SKIPPED] {
@@ -57,7 +57,7 @@ fn while_the_node_is_away_what_is_written_is_told_and_the_rest_may_be_pending() 
     for page in [format!("/tx/{PENDING}"), format!("/tx/{PENDING}/status")] {
         let answer = explorer.get(&page);
         assert_eq!(answer.status, 503, "{page}: {}", answer.text);
-        assert!(answer.text.contains("The node cannot be asked") && answer.text.contains("may be pending"), "{}", answer.text);
+        assert!(answer.text.contains("Node unavailable") && answer.text.contains("may be pending"), "{}", answer.text);
         assert!(!answer.text.contains("127.0.0.1"), "where the node is is not told: {}", answer.text);
     }
     let answer = explorer.get(&format!("/api/v1/transactions/{PENDING}"));
@@ -80,7 +80,7 @@ async fn without_receipts(Json(question): Json<Value>) -> Json<Value> {
 }
 
 #[test]
-fn a_transaction_without_a_receipt_is_not_said_to_be_undone() {
+fn unexecuted_transaction_is_not_reverted() {
     let explorer = Explorer::with_node(Router::new().route("/", post(without_receipts)));
     let told = explorer.ask(&format!("/tx/{PENDING}/status"));
     assert_eq!((&told["status"], told.get("succeeded")), (&json!("executed"), None), "{told}");
@@ -97,7 +97,7 @@ async fn dropped(Json(question): Json<Value>) -> Json<Value> {
 }
 
 #[test]
-fn what_a_node_says_is_text_of_a_size() {
+fn node_texts_are_truncated_and_escaped() {
     let explorer = Explorer::with_node(Router::new().route("/", post(dropped)));
     let page = explorer.get(&format!("/tx/{PENDING}"));
     assert!(page.status == 200 && page.text.contains("&lt;script&gt;"), "{}", page.status);
@@ -110,16 +110,16 @@ fn what_a_node_says_is_text_of_a_size() {
 }
 
 #[test]
-fn why_a_node_shows_no_ordering_is_text_of_a_size() {
+fn no_dag_reason_is_truncated_and_escaped() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
-    explorer.site.standing.no_dag(format!("<b>\u{202e}{}", "x".repeat(1 << 20)));
+    explorer.app.indexer_status.set_dag_unavailable(format!("<b>\u{202e}{}", "x".repeat(1 << 20)));
     let page = explorer.get("/dag").text;
     assert!(page.contains("&lt;b&gt;xxx") && page.len() < 50_000, "{} bytes", page.len());
 }
 
 /// A block with more batches than its page shows, and a transaction with more logs and transfers.
 #[test]
-fn what_is_cut_is_said_to_be() {
+fn truncated_lists_are_marked() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let shown = |logs: u64| {
         let moved = (0..logs).map(|_| moved(GOLD, Address::ZERO, ALICE, U256::ONE)).collect();
@@ -132,17 +132,17 @@ fn what_is_cut_is_said_to_be() {
     ordering.skipped = (1..=200).map(skip).collect();
     let digests = whole.iter().map(|whole| digest(whole, None).unwrap()).collect();
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
-        write::write(&mut writer, digests, &chain::asked()).await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
+        write::write(&mut writer, digests, &chain::metadata()).await.unwrap();
     });
-    let notes = |page: String| explorer.get(&page).text.matches("These are the first ones.").count();
+    let notes = |page: String| explorer.get(&page).text.matches("The list is truncated.").count();
     assert_eq!(notes(format!("/tx/{}", transaction_hash(1, 0))), 0);
     assert_eq!(notes(format!("/tx/{}", transaction_hash(2, 0))), 2, "of logs, and of transfers");
     assert_eq!([notes("/block/1".into()), notes("/block/2".into())], [0, 1], "of batches");
 }
 
 #[test]
-fn what_the_node_says_it_does_not_know_is_not_there() {
+fn unknown_transaction_is_not_found() {
     let nowhere = chain::hash(999);
     assert_eq!(EXPLORER.get(&format!("/tx/{nowhere}")).status, 404);
     assert_eq!(EXPLORER.ask(&format!("/tx/{nowhere}/status")), json!({"status": "unknown"}));
@@ -158,8 +158,8 @@ fn alike(blocks: u64) -> Explorer {
     };
     let digests = (0..blocks).map(|number| digest(&chain::block(number, vec![step(number)], None), None).unwrap()).collect();
     explorer.runtime.block_on(async {
-        let mut writer = explorer.site.database.writer().await.unwrap();
-        write::write(&mut writer, digests, &chain::asked()).await.unwrap();
+        let mut writer = explorer.app.database.writer().await.unwrap();
+        write::write(&mut writer, digests, &chain::metadata()).await.unwrap();
     });
     explorer
 }
@@ -178,7 +178,7 @@ fn lists() -> [(String, &'static str); 7] {
 }
 
 #[test]
-fn a_list_that_fills_its_page_does_not_go_on_to_an_empty_one() {
+fn full_page_has_no_empty_next_page() {
     let (full, longer) = (alike(25), alike(26));
     let older = |page: &str| links(page).into_iter().find(|link| link.contains("before="));
     for (list, part) in lists() {
@@ -194,13 +194,13 @@ fn a_list_that_fills_its_page_does_not_go_on_to_an_empty_one() {
         let next = older(&page).unwrap_or_else(|| panic!("{list} goes on: {page}"));
         let page = longer.get(&next);
         assert_eq!((page.status, older(&page.text)), (200, None), "{next}");
-        assert!(!page.text.contains("Nothing here."), "{next}: {}", page.text);
+        assert!(!page.text.contains("No entries."), "{next}: {}", page.text);
         assert!(!page.text.contains(&format!("data-live=\"{part}\"")), "{next}: what is old stays as it is");
     }
 }
 
 #[test]
-fn there_are_pages_before_there_are_blocks() {
+fn pages_exist_without_blocks() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, false);
     let account =
         ["", "/transactions", "/transfers", "/tokens", "/approvals", "/calls"].map(|part| format!("/address/{ALICE}{part}"));
@@ -223,10 +223,10 @@ fn there_are_pages_before_there_are_blocks() {
 }
 
 #[test]
-fn the_other_engine_has_the_same_pages() {
+fn autobahn_has_the_same_pages() {
     let explorer = Explorer::new(Rate { burst: 1e9, per_second: 1e9 }, true);
-    let committee = Validators { engine: AUTOBAHN.into(), ..explorer.site.now().committee.unwrap() };
-    explorer.site.standing.introduced(31_337, chain::hash(0), false, committee);
+    let committee = Validators { engine: AUTOBAHN.into(), ..explorer.app.status().committee.unwrap() };
+    explorer.app.indexer_status.set_chain(31_337, chain::hash(0), false, committee);
     for page in ["/", "/dag", "/dag?round=40", "/block/0", "/block/20", "/validators", "/network"] {
         let answer = explorer.get(page);
         assert!(answer.status == 200 && answer.text.contains(AUTOBAHN), "{page}: {}", answer.text);
@@ -234,7 +234,7 @@ fn the_other_engine_has_the_same_pages() {
 }
 
 #[test]
-fn lists_that_are_files_as_well_lead_to_them() {
+fn lists_link_to_csv_files() {
     for part in ["transactions", "transfers"] {
         let page = EXPLORER.get(&format!("/address/{ALICE}/{part}")).text;
         let files: Vec<_> = links(&page).into_iter().filter(|link| link.ends_with(".csv")).collect();
@@ -245,7 +245,7 @@ fn lists_that_are_files_as_well_lead_to_them() {
 }
 
 #[test]
-fn what_grows_is_drawn_anew() {
+fn growing_lists_are_live() {
     for (page, part) in [
         ("/tokens".into(), "tokens"),
         ("/network".into(), "network"),

@@ -5,7 +5,7 @@ use corniche_web::api::{ENDPOINTS, etherscan::ACTIONS, reference};
 use std::path::Path;
 
 #[test]
-fn the_document_is_what_the_table_says() {
+fn document_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/explorer-api.md");
     let document = reference::markdown();
     if std::env::var_os("WRITE_DOCS").is_some() {
@@ -16,7 +16,7 @@ fn the_document_is_what_the_table_says() {
 }
 
 #[test]
-fn the_page_contains_everything_in_less_than_110_kilobytes() {
+fn documentation_page_is_complete_and_small() {
     let answer = EXPLORER.get_as("/api", "text/html,*/*;q=0.8");
     assert_eq!((answer.status, answer.header("content-type")), (200, "text/html; charset=utf-8"));
     for endpoint in ENDPOINTS {

@@ -31,7 +31,7 @@ fn hits(question: &str) -> Vec<(String, String, bool)> {
 }
 
 #[test]
-fn what_is_meant_is_shown() {
+fn exact_hit_redirects() {
     let transaction = transaction_hash(2, 0).to_string();
     let block = chain::hash(17).to_string();
     for (question, page) in [
@@ -58,7 +58,7 @@ fn what_is_meant_is_shown() {
 }
 
 #[test]
-fn a_batch_leads_to_its_block_and_a_key_to_its_validator() {
+fn batch_and_key_redirect() {
     let batch = keccak256("17").to_string();
     let (consensus, network) = (B256::repeat_byte(0xc2).to_string(), B256::with_last_byte(2).to_string());
     let bls = "b2".repeat(96);
@@ -73,13 +73,13 @@ fn a_batch_leads_to_its_block_and_a_key_to_its_validator() {
     ] {
         assert_eq!(leads(question).as_deref(), Some(page), "{question}");
     }
-    assert_eq!(hits(&batch), [("block".into(), "Block 17, with this batch of validator 1".into(), true)]);
+    assert_eq!(hits(&batch), [("block".into(), "Block 17, contains this batch of validator 1".into(), true)]);
     assert_eq!(hits(&network), [("validator".into(), "Validator 2: Network key".into(), true)]);
     assert!(page(&"ee".repeat(96)).contains("a validator with this key"), "nobody's");
 }
 
 #[test]
-fn validators_are_found_by_position_and_nodes_by_their_peer_ids() {
+fn validators_and_peers_are_found() {
     for (question, page) in [
         ("validator 2", "/validator/2"),
         ("Validator #0", "/validator/0"),
@@ -92,26 +92,26 @@ fn validators_are_found_by_position_and_nodes_by_their_peer_ids() {
     assert_eq!(hits("validator 2"), [("validator".into(), "Validator 2".into(), true)]);
     assert_eq!(hits("b12D3KooWabcdefghijklmnop3"), [("peer".into(), "Validator 3".into(), true)]);
     let text = page("validator 4");
-    assert!(text.contains("a validator at position 4"), "there is none, and it was looked for: {text}");
+    assert!(text.contains("a validator with index 4"), "there is none, and it was looked for: {text}");
     let text = page(&"7Q".repeat(26));
-    assert!(text.contains("a node with this peer id"), "{text}");
-    assert!(!page(&"7Q".repeat(40)).contains("peer id, among"), "too long for one");
+    assert!(text.contains("a node with this peer ID"), "{text}");
+    assert!(!page(&"7Q".repeat(40)).contains("peer ID, among"), "too long for one");
 }
 
 #[test]
-fn contracts_are_found_by_the_hash_of_their_code() {
+fn contracts_are_found_by_code_hash() {
     let code = B256::repeat_byte(9).to_string();
     let found = hits(&code);
     assert_eq!(found.len(), 4, "{found:?}");
     let is_one =
-        |(kind, title, exact): &(String, String, bool)| kind == "account" && title == "a contract with this code" && *exact;
+        |(kind, title, exact): &(String, String, bool)| kind == "account" && title == "contract with this code hash" && *exact;
     assert!(found.iter().all(is_one), "{found:?}");
     assert_eq!(leads(&code), None, "any of them may be meant");
-    assert!(page(&chain::hash(999).to_string()).contains("a contract whose code has this hash"));
+    assert!(page(&chain::hash(999).to_string()).contains("a contract with this code hash"));
 }
 
 #[test]
-fn several_are_listed_by_kind() {
+fn several_hits_are_listed_by_kind() {
     assert_eq!(leads("gol"), None);
     let found = hits("gol");
     assert_eq!(found.len(), 2);
@@ -131,7 +131,7 @@ fn several_are_listed_by_kind() {
 }
 
 #[test]
-fn capitals_that_are_no_checksum_are_pointed_out() {
+fn invalid_checksum_is_reported() {
     let mistyped = BOB.to_string().replacen("C5", "c5", 1);
     assert_eq!(leads(&mistyped), None);
     let page = page(&mistyped);
@@ -139,27 +139,27 @@ fn capitals_that_are_no_checksum_are_pointed_out() {
 }
 
 #[test]
-fn nothing_found_says_what_was_tried_and_what_to_do() {
+fn no_results_page_lists_lookups_and_advice() {
     let nowhere = chain::hash(999).to_string();
     let text = page(&nowhere);
     for says in [
-        "Nothing found",
-        "an executed transaction of this hash",
-        "a block of this hash",
+        "No results",
+        "a transaction with this hash",
+        "a block with this hash",
         "a block with a batch of this digest",
         "a validator with this key",
         "node&#39;s pool",
-        "What to try next",
+        "Suggestions",
     ] {
         assert!(text.contains(says) || text.contains(&says.replace("&#39;", "'")), "{says}: {text}");
     }
-    assert!(page("123456789").contains("block number 123,456,789"));
-    assert!(page("nothing like it").contains("a token whose name or symbol begins with “nothing like it”"));
-    assert!(page("").contains("What are you looking for?"));
+    assert!(page("123456789").contains("block 123,456,789"));
+    assert!(page("nothing like it").contains("a token with a name or symbol that starts with “nothing like it”"));
+    assert!(page("").contains("Enter a search term"));
 }
 
 #[test]
-fn questions_are_bounded_and_harmless() {
+fn queries_are_bounded_and_escaped() {
     for question in
         ["<script>alert(1)", "'; DROP TABLE blocks; --", "%", "_", "\u{0}", "\u{10ffff}", "(", &"x".repeat(5_000), "é", "0x"]
     {

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use corniche_api::{BatchRange, Ordering, SkippedTransaction};
 use corniche_web::{
-    indexer::events::{self, Moved, Standard},
+    indexer::events::{self, Standard, TokenEvent},
     node::{Block, Log, Receipt, Transaction, WholeBlock},
 };
 
@@ -130,38 +130,40 @@ pub fn transaction(hash: B256, call: Call) -> (Transaction, Receipt) {
 
 /// Builds the log of this event. Several events are possible only as one ERC-1155 batch of one token between two
 /// accounts.
-pub fn log(moved: &[Moved]) -> Log {
+pub fn log(moved: &[TokenEvent]) -> Log {
     let topic = |address: Address| address.into_word();
     let word = |number: U256| B256::from(number);
     let log =
         |token: Address, topics: Vec<B256>, words: Vec<B256>| Log { address: token, topics, data: Bytes::from(words.concat()) };
     match moved {
-        [Moved::Transfer { token, standard: Standard::Erc20, from, to, amount, .. }] => {
+        [TokenEvent::Transfer { token, standard: Standard::Erc20, from, to, amount, .. }] => {
             log(*token, vec![events::TRANSFER, topic(*from), topic(*to)], vec![word(*amount)])
         }
-        [Moved::Transfer { token, standard: Standard::Erc721, from, to, id, .. }] => {
+        [TokenEvent::Transfer { token, standard: Standard::Erc721, from, to, id, .. }] => {
             log(*token, vec![events::TRANSFER, topic(*from), topic(*to), word(id.unwrap_or_default())], vec![])
         }
-        [Moved::Transfer { token, from, to, id, amount, .. }] => {
+        [TokenEvent::Transfer { token, from, to, id, amount, .. }] => {
             let topics = vec![events::TRANSFER_SINGLE, topic(*token), topic(*from), topic(*to)];
             log(*token, topics, vec![word(id.unwrap_or_default()), word(*amount)])
         }
-        [Moved::Approval { token, owner, spender, id: None, amount }] => {
+        [TokenEvent::Approval { token, owner, spender, id: None, amount }] => {
             log(*token, vec![events::APPROVAL, topic(*owner), topic(*spender)], vec![word(*amount)])
         }
-        [Moved::Approval { token, owner, spender, id: Some(id), .. }] => {
+        [TokenEvent::Approval { token, owner, spender, id: Some(id), .. }] => {
             log(*token, vec![events::APPROVAL, topic(*owner), topic(*spender), word(*id)], vec![])
         }
         several => batch(several),
     }
 }
 
-fn batch(several: &[Moved]) -> Log {
+fn batch(several: &[TokenEvent]) -> Log {
     let items: Vec<_> = several
         .iter()
         .filter_map(|moved| match moved {
-            Moved::Transfer { token, from, to, id, amount, .. } => Some((*token, *from, *to, id.unwrap_or_default(), *amount)),
-            Moved::Approval { .. } => None,
+            TokenEvent::Transfer { token, from, to, id, amount, .. } => {
+                Some((*token, *from, *to, id.unwrap_or_default(), *amount))
+            }
+            TokenEvent::Approval { .. } => None,
         })
         .collect();
     let (token, from, to, ..) = items.first().copied().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use corniche_api::Certificate;
 use corniche_web::{
-    indexer::events::{self, Moved, Standard},
+    indexer::events::{self, Standard, TokenEvent},
     node::{Log, WholeBlock},
 };
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub struct Made {
     /// The block in the node's response format.
     pub whole: WholeBlock,
     /// Token events of its logs, each with the position of the transaction.
-    pub moved: Vec<(u64, Moved)>,
+    pub token_events: Vec<(u64, TokenEvent)>,
     /// Response to `debug_traceBlockByNumber`.
     pub traces: Value,
 }
@@ -67,7 +67,7 @@ impl Chain {
             };
             let step = if random.percent(10) { random.below(30 * HOUR_MS) } else { random.below(60_000) };
             let time_ms = if number == 0 { 0 } else { before.max(1_700_000_000_000) + step };
-            let mut maker = Maker { random: &mut random, number, moved: Vec::new(), traces: Vec::new() };
+            let mut maker = Maker { random: &mut random, number, token_events: Vec::new(), traces: Vec::new() };
             let made = maker.make(hash(&[seed, number]), parent, time_ms);
             if number > 0 && (random.percent(50) || number + 1 == blocks) {
                 self.certificates.insert(number, certificate(&made.whole, &mut random));
@@ -103,7 +103,7 @@ pub fn token(at: u64) -> Address {
 struct Maker<'a> {
     random: &'a mut Random,
     number: u64,
-    moved: Vec<(u64, Moved)>,
+    token_events: Vec<(u64, TokenEvent)>,
     traces: Vec<Value>,
 }
 
@@ -122,7 +122,11 @@ impl Maker<'_> {
         let leader = self.random.below(VALIDATORS);
         let head = Head { number: self.number, hash: own, parent, time_ms, leader, batches, skipped };
         let whole = block(&head, transactions);
-        Made { whole, moved: std::mem::take(&mut self.moved), traces: Value::Array(std::mem::take(&mut self.traces)) }
+        Made {
+            whole,
+            token_events: std::mem::take(&mut self.token_events),
+            traces: Value::Array(std::mem::take(&mut self.traces)),
+        }
     }
 
     fn transaction(&mut self, own: B256, position: u64) -> (corniche_web::node::Transaction, corniche_web::node::Receipt) {
@@ -190,7 +194,7 @@ impl Maker<'_> {
             false => self.transfer(token, standard, liar),
         };
         let log = blocks::log(&moved);
-        self.moved.extend(moved.into_iter().map(|moved| (position, moved)));
+        self.token_events.extend(moved.into_iter().map(|moved| (position, moved)));
         log
     }
 
@@ -198,7 +202,7 @@ impl Maker<'_> {
         if self.random.percent(25) { Address::ZERO } else { person(self.random.below(PEOPLE)) }
     }
 
-    fn transfer(&mut self, token: Address, standard: Standard, liar: bool) -> Vec<Moved> {
+    fn transfer(&mut self, token: Address, standard: Standard, liar: bool) -> Vec<TokenEvent> {
         let (from, to) = (self.side(), self.side());
         let mut one = |id: Option<U256>| {
             let amount = match standard {
@@ -206,7 +210,7 @@ impl Maker<'_> {
                 _ if liar => self.random.pick(&[U256::MAX, U256::ZERO, U256::ONE, U256::MAX - U256::ONE]),
                 _ => U256::from(self.random.below(50)),
             };
-            Moved::Transfer { token, standard, from, to, id, amount }
+            TokenEvent::Transfer { token, standard, from, to, id, amount }
         };
         match standard {
             Standard::Erc20 => vec![one(None)],
@@ -218,15 +222,15 @@ impl Maker<'_> {
         }
     }
 
-    fn approval(&mut self, token: Address, standard: Standard) -> Moved {
+    fn approval(&mut self, token: Address, standard: Standard) -> TokenEvent {
         let owner = person(self.random.below(PEOPLE));
         let spender = self.side();
         match standard {
             Standard::Erc721 if self.random.percent(70) => {
                 let amount = U256::from(u8::from(!spender.is_zero()));
-                Moved::Approval { token, owner, spender, id: Some(U256::from(3)), amount }
+                TokenEvent::Approval { token, owner, spender, id: Some(U256::from(3)), amount }
             }
-            _ => Moved::Approval { token, owner, spender, id: None, amount: U256::from(self.random.below(3)) },
+            _ => TokenEvent::Approval { token, owner, spender, id: None, amount: U256::from(self.random.below(3)) },
         }
     }
 

@@ -4,13 +4,13 @@
 mod blocks;
 mod chain;
 mod dump;
+mod indexer_status;
 mod model;
 mod node;
 mod plans;
 mod postgres;
 mod random;
 mod resume;
-mod standing;
 mod tables;
 
 use corniche_web::{database::Database, indexer::contracts::Code, indexer::write};
@@ -37,8 +37,8 @@ async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]
         left = rest;
         let digests = group.iter().map(|made| corniche_web::indexer::digest::digest(&made.whole, None).expect("a digest"));
         let digests: Vec<_> = digests.collect();
-        let unknown = write::unknown(&mut connection, &digests).await.expect("what is unknown");
-        let asked = write::Asked {
+        let unknown = write::missing_metadata(&mut connection, &digests).await.expect("what is unknown");
+        let metadata = write::FetchedMetadata {
             tokens: unknown.tokens.into_iter().map(|token| (token, Default::default())).collect(),
             contracts: unknown
                 .contracts
@@ -48,6 +48,6 @@ async fn write_all(database: &Database, blocks: &[chain::Made], groups: &[usize]
                 .map(|(contract, code)| (contract, Code::read(&code)))
                 .collect(),
         };
-        write::write(&mut connection, digests, &asked).await.expect("written");
+        write::write(&mut connection, digests, &metadata).await.expect("written");
     }
 }

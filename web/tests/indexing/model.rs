@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256};
 use corniche_api::Certificate;
 use corniche_web::{
     database::Place,
-    indexer::events::{Moved, Standard},
+    indexer::events::{Standard, TokenEvent},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,14 +89,14 @@ impl Model {
             }
         }
         let mut transfers = 0;
-        for (position, moved) in &made.moved {
+        for (position, moved) in &made.token_events {
             let place = Place::new(number, *position).0;
             match moved {
-                Moved::Transfer { .. } => {
+                TokenEvent::Transfer { .. } => {
                     self.transfer(moved, number, transfers, place, day, &mut named);
                     transfers += 1;
                 }
-                Moved::Approval { token, owner, spender, id, amount } => {
+                TokenEvent::Approval { token, owner, spender, id, amount } => {
                     if id.is_some() {
                         // An id has at most one approval.
                         self.approvals.retain(|(of, what, _, which), _| (of, what, which) != (owner, token, id));
@@ -133,8 +133,16 @@ impl Model {
         }
     }
 
-    fn transfer(&mut self, moved: &Moved, block: u64, at: u64, transaction: i64, day: u64, named: &mut BTreeMap<Address, u64>) {
-        let Moved::Transfer { token, standard, from, to, id, amount } = moved else { return };
+    fn transfer(
+        &mut self,
+        moved: &TokenEvent,
+        block: u64,
+        at: u64,
+        transaction: i64,
+        day: u64,
+        named: &mut BTreeMap<Address, u64>,
+    ) {
+        let TokenEvent::Transfer { token, standard, from, to, id, amount } = moved else { return };
         let place = Place::new(block, at).0;
         let id_cell = id.map_or("null".into(), |_| id_of(id));
         self.transfers.push(format!(

@@ -54,7 +54,7 @@ struct Script {
     moods: Option<Random>,
     /// Number of further requests for which it is unreachable.
     away: u64,
-    /// Most blocks in one response.
+    /// Maximum number of blocks in one response.
     room: usize,
     /// `true` if it returns the block after the requested one.
     mistaken: bool,

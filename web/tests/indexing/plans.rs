@@ -13,7 +13,7 @@ const SMALL: [&str; 2] = ["days", "meta"];
 const BUILDERS: [&str; 4] = ["database.rs", "database/rows.rs", "database/keys.rs", "indexer/write.rs"];
 
 #[tokio::test]
-async fn no_query_reads_a_large_table_from_end_to_end() {
+async fn no_query_scans_a_large_table() {
     let postgres = postgres().await;
     let (lite, _directory) = sqlite().await;
     let large = Database::open(&postgres.database("plans").await).await.unwrap();
@@ -34,7 +34,7 @@ async fn no_query_reads_a_large_table_from_end_to_end() {
 }
 
 #[tokio::test]
-async fn every_list_is_bounded() {
+async fn every_list_has_a_limit() {
     let (database, _directory) = sqlite().await;
     let mut unbounded = Vec::new();
     for query in queries().into_iter().filter(|query| query.starts_with("SELECT ")) {
@@ -49,7 +49,7 @@ async fn every_list_is_bounded() {
 }
 
 #[test]
-fn no_list_reads_what_strangers_make_large() {
+fn no_list_reads_large_columns() {
     // Exceptions: the logs of one transaction, which are served with their data, and few transactions whose inputs are
     // limited.
     const SHOWN: [&str; 2] = [
@@ -70,7 +70,7 @@ fn no_list_reads_what_strangers_make_large() {
 }
 
 #[test]
-fn every_query_is_a_text_in_the_sources() {
+fn every_query_is_static_text() {
     for (name, source) in sources() {
         let own = source.split("#[cfg(test)]").next().unwrap_or_default();
         let builds = own.contains("AssertSqlSafe") || own.contains("sqlx::query(") || own.contains("raw_sql");
@@ -269,13 +269,13 @@ fn text(from: &str) -> (String, &str) {
 }
 
 #[test]
-fn texts_are_read_as_the_compiler_reads_them() {
+fn string_literals_are_parsed_like_rustc() {
     let source = "let a = \"one \\\n         two\"; // \"no\"\nlet b = 'x'; let c = '\"'; fn f<'a>() { g(\"\\\"q\\\"\", r#\"raw \"text\"\"#) }";
     assert_eq!(texts(source), ["one two", "\"q\"", "raw \"text\""]);
 }
 
 #[test]
-fn plans_that_scan_are_seen() {
+fn scanning_plans_are_detected() {
     let seen =
         |database, plan: &[&str]| scan(database, &plan.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>()).count();
     assert_eq!(seen("SQLite", &["SCAN a", "SEARCH b USING PRIMARY KEY (address=?)"]), 1);

@@ -12,15 +12,15 @@ use super::{
 use alloy_primitives::Bytes;
 use corniche_api::Execution;
 use corniche_web::{
+    app_state::AppState,
     database::{Database, Place},
     indexer::{Indexer, Keep, executions, uploads, write},
-    limits::{Limits, Rate},
+    indexer_status::{Halt, IndexerStatus},
+    limits::{Rate, RateLimiter},
     live::Live,
-    mesh::Mesh,
     node::Node,
+    peer_graph::PeerGraph,
     server,
-    site::Site,
-    state::{Halt, Standing},
 };
 use std::{
     collections::BTreeMap,
@@ -49,15 +49,16 @@ pub const KEEP: Keep = Keep { dag_rounds: 0, calls: true };
 pub const WITH_DAG: Keep = Keep { dag_rounds: 10_000, calls: true };
 
 /// Creates an indexer that has not started yet.
-pub async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
+pub async fn indexer(node: &Scripted, database: &Database) -> (Indexer, Arc<IndexerStatus>) {
     indexer_that_keeps(KEEP, node, database).await
 }
 
 /// Creates an indexer with these settings.
-pub async fn indexer_that_keeps(keep: Keep, node: &Scripted, database: &Database) -> (Indexer, Arc<Standing>) {
-    let standing = Arc::new(Standing::new("CRN".into()));
-    let indexer = Indexer::new(Node::new(&node.url), database, Arc::clone(&standing), Live::default(), keep).await.unwrap();
-    (indexer, standing)
+pub async fn indexer_that_keeps(keep: Keep, node: &Scripted, database: &Database) -> (Indexer, Arc<IndexerStatus>) {
+    let indexer_status = Arc::new(IndexerStatus::new("CRN".into()));
+    let indexer =
+        Indexer::new(Node::new(&node.url), database, Arc::clone(&indexer_status), Live::default(), keep).await.unwrap();
+    (indexer, indexer_status)
 }
 
 async fn follow(node: &Scripted, database: &Database) -> Option<Halt> {
@@ -65,20 +66,20 @@ async fn follow(node: &Scripted, database: &Database) -> Option<Halt> {
 }
 
 async fn follow_and_keep(keep: Keep, node: &Scripted, database: &Database) -> Option<Halt> {
-    let (mut indexer, standing) = indexer_that_keeps(keep, node, database).await;
-    go_on(&mut indexer, &standing).await
+    let (mut indexer, indexer_status) = indexer_that_keeps(keep, node, database).await;
+    go_on(&mut indexer, &indexer_status).await
 }
 
 /// Runs the indexer until it has nothing to do and no error, or halts.
-pub async fn go_on(indexer: &mut Indexer, standing: &Standing) -> Option<Halt> {
+pub async fn go_on(indexer: &mut Indexer, indexer_status: &IndexerStatus) -> Option<Halt> {
     for _ in 0..10_000 {
         match indexer.step().await {
-            None => return standing.now().halt,
-            Some(pause) if !pause.is_zero() && standing.now().waits.is_none() => return None,
+            None => return indexer_status.snapshot().halt,
+            Some(pause) if !pause.is_zero() && indexer_status.snapshot().last_error.is_none() => return None,
             Some(_) => {}
         }
     }
-    panic!("no end: {:?}", standing.now());
+    panic!("no end: {:?}", indexer_status.snapshot());
 }
 
 /// Returns the expected database content for this chain.
@@ -102,7 +103,7 @@ fn run_of(made: &Made) -> Execution {
 }
 
 #[tokio::test]
-async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
+async fn execution_statistics_are_stored() {
     let chain = Chain::new(19, 100);
     let node = Scripted::start(chain.clone()).await;
     // The node restarted at block 30.
@@ -124,10 +125,10 @@ async fn what_the_node_says_of_its_runs_is_kept_beside_the_chain() {
 async fn runs_of_a_chain_that_goes_back(database: &Database) {
     let first = Chain::new(21, 60);
     let node = Scripted::for_development(first.clone()).await;
-    let (mut indexer, standing) = indexer(&node, database).await;
+    let (mut indexer, indexer_status) = indexer(&node, database).await;
     for chain in [first.clone(), first.fork(30, 1, 50), first.fork(20, 2, 90)] {
         node.take(chain.clone());
-        assert_eq!(go_on(&mut indexer, &standing).await, None);
+        assert_eq!(go_on(&mut indexer, &indexer_status).await, None);
         for made in &chain.blocks[1..] {
             let number = made.whole.block.number.to::<u64>();
             let known = executions::of_block(database.readers(), number).await.unwrap();
@@ -143,14 +144,14 @@ async fn runs_of_a_chain_that_goes_back(database: &Database) {
 }
 
 #[tokio::test]
-async fn what_the_node_says_of_its_runs_goes_back_with_the_chain() {
+async fn execution_statistics_are_reverted() {
     let (database, _directory) = sqlite().await;
     runs_of_a_chain_that_goes_back(&database).await;
     runs_of_a_chain_that_goes_back(&Database::open(&postgres().await.database("runs").await).await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_node_that_does_not_say_what_blocks_took_is_followed_as_any() {
+async fn node_without_statistics_is_followed() {
     let chain = Chain::new(20, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
@@ -158,10 +159,10 @@ async fn a_node_that_does_not_say_what_blocks_took_is_followed_as_any() {
     let (database, _directory) = sqlite().await;
     assert_eq!(follow(&node, &database).await, None);
     let mut held = all(&database).await;
-    let standing =
+    let indexer_status =
         |lines: &Vec<String>| lines.iter().filter(|line| !line.contains("\"executions\"")).cloned().collect::<Vec<_>>();
-    let expected: BTreeMap<_, _> = expected.iter().map(|(table, lines)| (*table, standing(lines))).collect();
-    held.values_mut().for_each(|lines| *lines = standing(lines));
+    let expected: BTreeMap<_, _> = expected.iter().map(|(table, lines)| (*table, indexer_status(lines))).collect();
+    held.values_mut().for_each(|lines| *lines = indexer_status(lines));
     assert_same(&expected, &held, "with and without what blocks took");
     assert_eq!(super::dump::rows(&database, "SELECT * FROM executions").await, Vec::<String>::new());
 }
@@ -203,7 +204,7 @@ async fn ended_again_and_again(seed: u64, url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_dropped_at_any_await_goes_on_in_sqlite() {
+async fn cancelled_indexer_resumes_on_sqlite() {
     for seed in 1..=6 {
         let (_database, directory) = sqlite().await;
         ended_again_and_again(seed, &format!("sqlite://{}", directory.path().join("explorer.db").display())).await;
@@ -211,7 +212,7 @@ async fn what_is_dropped_at_any_await_goes_on_in_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_dropped_at_any_await_goes_on_in_postgres() {
+async fn cancelled_indexer_resumes_on_postgres() {
     let postgres = postgres().await;
     for seed in 7..=9 {
         ended_again_and_again(seed, &postgres.database(&format!("ended{seed}")).await).await;
@@ -260,13 +261,13 @@ async fn killed_again_and_again(seed: u64, kills: u64, url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_goes_on_in_sqlite() {
+async fn killed_process_resumes_on_sqlite() {
     let (_database, directory) = sqlite().await;
     killed_again_and_again(10, 12, &format!("sqlite://{}", directory.path().join("explorer.db").display())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_goes_on_in_postgres() {
+async fn killed_process_resumes_on_postgres() {
     let postgres = postgres().await;
     killed_again_and_again(27, 5, &postgres.database("killed").await).await;
 }
@@ -277,13 +278,13 @@ async fn child() {
     let Ok(told) = std::env::var(CHILD) else { return };
     let (node, database) = told.split_once(' ').unwrap();
     let database = Database::open(database).await.unwrap();
-    let standing = Arc::new(Standing::new("CRN".into()));
-    let mut indexer = Indexer::new(Node::new(node), &database, standing, Live::default(), WITH_DAG).await.unwrap();
+    let indexer_status = Arc::new(IndexerStatus::new("CRN".into()));
+    let mut indexer = Indexer::new(Node::new(node), &database, indexer_status, Live::default(), WITH_DAG).await.unwrap();
     while indexer.step().await.is_some() {}
 }
 
 #[tokio::test]
-async fn a_chain_of_a_developer_is_followed_back() {
+async fn reverted_chain_is_indexed_again() {
     let first = Chain::new(11, 60);
     let node = Scripted::for_development(first.clone()).await;
     let (database, _directory) = sqlite().await;
@@ -302,7 +303,7 @@ async fn a_chain_of_a_developer_is_followed_back() {
 }
 
 #[tokio::test]
-async fn a_chain_that_goes_back_while_it_is_followed_is_followed() {
+async fn revert_during_sync_is_followed() {
     let chain = Chain::new(12, 100);
     let node = Scripted::for_development(chain.clone()).await;
     let (database, _directory) = sqlite().await;
@@ -325,7 +326,7 @@ async fn a_chain_that_goes_back_while_it_is_followed_is_followed() {
 }
 
 #[tokio::test]
-async fn a_node_that_catches_up_is_no_other_chain() {
+async fn syncing_node_is_not_a_contradiction() {
     let chain = Chain::new(13, 60);
     let node = Scripted::start(chain).await;
     let (database, _directory) = sqlite().await;
@@ -338,21 +339,21 @@ async fn a_node_that_catches_up_is_no_other_chain() {
 
 /// The first response is sent only after the last request, so sequential requests would never be answered.
 #[tokio::test]
-async fn blocks_are_asked_for_side_by_side() {
+async fn blocks_are_requested_concurrently() {
     let chain = Chain::new(29, 64);
     let node = Scripted::start(chain).await;
     node.answer_together(4);
     let (database, _directory) = sqlite().await;
-    let (mut indexer, standing) = indexer(&node, &database).await;
+    let (mut indexer, indexer_status) = indexer(&node, &database).await;
     for _ in 0..2 {
         assert!(indexer.step().await.is_some());
     }
-    let now = standing.now();
-    assert_eq!((now.indexed.map(|(number, _)| number), now.waits), (Some(63), None));
+    let now = indexer_status.snapshot();
+    assert_eq!((now.indexed.map(|(number, _)| number), now.last_error), (Some(63), None));
 }
 
 #[tokio::test]
-async fn a_node_that_answers_few_blocks_at_once_is_read_to_the_end() {
+async fn small_responses_reach_the_head() {
     let chain = Chain::new(19, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
@@ -370,63 +371,63 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn calls_of_several_blocks_are_asked_for_at_the_same_time() {
+async fn traces_are_requested_concurrently() {
     let chain = Chain::new(19, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
     let (database, _directory) = sqlite().await;
-    let (mut indexer, standing) = indexer(&node, &database).await;
+    let (mut indexer, indexer_status) = indexer(&node, &database).await;
     node.hold_traces();
     let answer = async {
         node.traces_asked(4).await;
         node.answer_traces();
     };
-    let followed = async { tokio::join!(go_on(&mut indexer, &standing), answer).0 };
+    let followed = async { tokio::join!(go_on(&mut indexer, &indexer_status), answer).0 };
     assert_eq!(in_time(followed).await, None);
     assert_same(&expected, &all(&database).await, "undisturbed, and with traces that are asked for at the same time");
 }
 
 #[tokio::test]
-async fn calls_of_a_block_that_fails_are_waited_for_before_any_after_it() {
+async fn failed_trace_blocks_later_traces() {
     let chain = Chain::new(19, 60);
     let expected = undisturbed(&chain).await;
     let has_calls = |made: &&Made| made.whole.receipts.iter().any(|receipt| receipt.gas_used.to::<u64>() > 21_000);
     let with_calls: Vec<u64> = chain.blocks.iter().filter(has_calls).map(|made| made.whole.block.number.to()).collect();
     let node = Scripted::start(chain).await;
     let (database, _directory) = sqlite().await;
-    let (mut indexer, standing) = indexer(&node, &database).await;
+    let (mut indexer, indexer_status) = indexer(&node, &database).await;
     // The first, a middle and the last one of the blocks that are requested together.
     for at in [0, 2, 6] {
         let (before, failing) = (with_calls[..at].last().copied(), with_calls[at]);
         node.fail_to_trace(Some(failing));
-        assert_eq!(go_on(&mut indexer, &standing).await, None);
-        assert_eq!(standing.now().traced, Some(before.unwrap_or(0)));
+        assert_eq!(go_on(&mut indexer, &indexer_status).await, None);
+        assert_eq!(indexer_status.snapshot().traced, Some(before.unwrap_or(0)));
         let later = format!("SELECT place FROM calls WHERE place >= {}", Place::first(failing).0);
         assert_eq!(super::dump::rows(&database, &later).await, Vec::<String>::new(), "block {failing} fails");
     }
     node.fail_to_trace(None);
-    assert_eq!(go_on(&mut indexer, &standing).await, None);
+    assert_eq!(go_on(&mut indexer, &indexer_status).await, None);
     assert_same(&expected, &all(&database).await, "undisturbed, and with traces that failed");
 }
 
 #[tokio::test]
-async fn calls_of_blocks_that_are_gone_when_they_are_answered_are_not_kept() {
+async fn traces_of_reverted_blocks_are_dropped() {
     let first = Chain::new(19, 60);
     for length in [3, 60, 90] {
         let last = first.fork(2, 26, length);
         let node = Scripted::for_development(first.clone()).await;
         let (database, _directory) = sqlite().await;
-        let (mut indexer, standing) = indexer(&node, &database).await;
+        let (mut indexer, indexer_status) = indexer(&node, &database).await;
         node.hold_traces();
         let go_back = async {
             node.traces_asked(4).await;
             node.take(last.clone());
             node.answer_traces();
         };
-        let followed = async { tokio::join!(go_on(&mut indexer, &standing), go_back).0 };
+        let followed = async { tokio::join!(go_on(&mut indexer, &indexer_status), go_back).0 };
         assert_eq!(in_time(followed).await, None);
         // Blocks that no longer exist cannot be traced; the next turn detects the reason.
-        assert_eq!(go_on(&mut indexer, &standing).await, None);
+        assert_eq!(go_on(&mut indexer, &indexer_status).await, None);
         let fresh = Scripted::for_development(last.clone()).await;
         let (other, _directory) = sqlite().await;
         assert_eq!(follow(&fresh, &other).await, None);
@@ -435,7 +436,7 @@ async fn calls_of_blocks_that_are_gone_when_they_are_answered_are_not_kept() {
 }
 
 #[tokio::test]
-async fn blocks_are_certified_when_the_node_says_so_and_not_when_it_was_asked_who_signed() {
+async fn certified_time_is_when_the_head_was_received() {
     let node = Scripted::start(Chain::new(20, 20)).await;
     let (database, _directory) = sqlite().await;
     assert_eq!(follow(&node, &database).await, None);
@@ -446,7 +447,7 @@ async fn blocks_are_certified_when_the_node_says_so_and_not_when_it_was_asked_wh
 }
 
 #[tokio::test]
-async fn a_chain_that_contradicts_is_refused() {
+async fn contradicting_chain_halts_indexer() {
     let first = Chain::new(14, 60);
     for length in [50, 60, 80] {
         let node = Scripted::start(first.clone()).await;
@@ -461,20 +462,20 @@ async fn a_chain_that_contradicts_is_refused() {
 }
 
 #[tokio::test]
-async fn another_genesis_is_refused_with_a_page_that_says_what_to_do() {
+async fn other_genesis_halts_with_advice() {
     let (database, _directory) = sqlite().await;
     let node = Scripted::start(Chain::new(15, 20)).await;
     assert_eq!(follow(&node, &database).await, None);
     let before = all(&database).await;
     // At the same address, while the explorer is offline or running; for development chains and others.
     for node in [Scripted::start(Chain::new(16, 30)).await, Scripted::for_development(Chain::new(16, 30)).await] {
-        let (mut indexer, standing) = indexer(&node, &database).await;
+        let (mut indexer, indexer_status) = indexer(&node, &database).await;
         assert_eq!(indexer.step().await, None);
-        let halt = standing.now().halt;
+        let halt = indexer_status.snapshot().halt;
         assert!(matches!(halt, Some(Halt::AnotherChain { .. })), "{halt:?}");
-        let (status, page) = home(&node, &database, standing).await;
+        let (status, page) = home(&node, &database, indexer_status).await;
         assert_eq!(status, 503);
-        for words in ["the database is of chain 42", "empty database"] {
+        for words in ["the database has chain 42", "empty database"] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
     }
@@ -482,67 +483,67 @@ async fn another_genesis_is_refused_with_a_page_that_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_developers_chain_that_was_wiped_while_it_is_followed_is_refused() {
+async fn wiped_development_chain_halts_indexer() {
     let node = Scripted::for_development(Chain::new(17, 30)).await;
     let (database, _directory) = sqlite().await;
-    let (mut indexer, standing) = indexer(&node, &database).await;
+    let (mut indexer, indexer_status) = indexer(&node, &database).await;
     while indexer.step().await.is_some_and(|pause| pause.is_zero()) {}
     node.take(Chain::new(18, 30));
     assert_eq!(indexer.step().await, None);
-    assert!(matches!(standing.now().halt, Some(Halt::AnotherChain { .. })), "{:?}", standing.now().halt);
+    assert!(matches!(indexer_status.snapshot().halt, Some(Halt::AnotherChain { .. })), "{:?}", indexer_status.snapshot().halt);
     let mut connection = database.writer().await.unwrap();
     assert_eq!(write::tip(&mut connection).await.unwrap().map(|tip| tip.number), Some(29));
 }
 
 #[tokio::test]
-async fn a_node_that_was_wiped_while_it_is_followed_has_another_chain_and_contradicts_nothing() {
+async fn wiped_node_has_another_chain() {
     for length in [1, 20, 30, 50] {
         let node = Scripted::start(Chain::new(17, 30)).await;
         let (database, _directory) = sqlite().await;
-        let (mut indexer, standing) = indexer(&node, &database).await;
-        assert_eq!(go_on(&mut indexer, &standing).await, None);
+        let (mut indexer, indexer_status) = indexer(&node, &database).await;
+        assert_eq!(go_on(&mut indexer, &indexer_status).await, None);
         let before = all(&database).await;
         node.take(Chain::new(18, length));
-        let halt = go_on(&mut indexer, &standing).await;
+        let halt = go_on(&mut indexer, &indexer_status).await;
         assert!(matches!(halt, Some(Halt::AnotherChain { .. })), "{length} blocks: {halt:?}");
         assert_same(&before, &all(&database).await, "before and after another genesis");
     }
 }
 
 #[tokio::test]
-async fn a_block_that_was_not_asked_for_is_not_taken() {
+async fn unrequested_block_is_rejected() {
     let chain = Chain::new(26, 60);
     let expected = undisturbed(&chain).await;
     let node = Scripted::start(chain).await;
     node.be_mistaken(true);
     let (database, _directory) = sqlite().await;
-    let (mut indexer, standing) = indexer(&node, &database).await;
+    let (mut indexer, indexer_status) = indexer(&node, &database).await;
     for _ in 0..2 {
         assert!(indexer.step().await.is_some());
     }
-    let waits = standing.now().waits.unwrap_or_default();
-    assert!(waits.contains("block 2, which is not the one"), "{waits:?}");
-    assert_eq!(standing.now().indexed, None);
+    let waits = indexer_status.snapshot().last_error.unwrap_or_default();
+    assert!(waits.contains("expected block "), "{waits:?}");
+    assert_eq!(indexer_status.snapshot().indexed, None);
     node.be_mistaken(false);
-    assert_eq!(go_on(&mut indexer, &standing).await, None);
+    assert_eq!(go_on(&mut indexer, &indexer_status).await, None);
     assert_same(&expected, &all(&database).await, "undisturbed, and of a node that was mistaken");
 }
 
 /// Returns status and text of the home page.
-async fn home(node: &Scripted, database: &Database, standing: Arc<Standing>) -> (u16, String) {
+async fn home(node: &Scripted, database: &Database, indexer_status: Arc<IndexerStatus>) -> (u16, String) {
     let (uploads, _) = uploads::channel();
-    let site = Site {
+    let app = AppState {
         uploads,
         database: database.clone(),
         node: Node::new(&node.url),
-        mesh: Mesh::new([&node.url]),
-        standing,
+        peer_graph: PeerGraph::new([&node.url]),
+        indexer_status,
         live: Live::default(),
-        limits: Limits::new(Rate::default()),
+        limits: RateLimiter::new(Rate::default()),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(site)), Vec::new()));
+    let served = tokio::spawn(server::serve(listener, server::router(Arc::new(app)), Vec::new()));
     let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
     socket.write_all(b"GET / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();

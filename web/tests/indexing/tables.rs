@@ -13,14 +13,14 @@ use corniche_web::{
     database::{Database, DatabaseError},
     indexer::{
         digest::digest_within,
-        events::{Moved, Standard},
+        events::{Standard, TokenEvent},
     },
 };
 
 const BLOCKS: u64 = 120;
 
 #[tokio::test]
-async fn both_databases_hold_the_same() {
+async fn both_databases_have_equal_tables() {
     let postgres = postgres().await;
     for seed in 1..=3 {
         let chain = Chain::new(seed, BLOCKS);
@@ -38,7 +38,7 @@ async fn both_databases_hold_the_same() {
 }
 
 #[tokio::test]
-async fn groups_make_no_difference() {
+async fn group_size_does_not_change_tables() {
     for seed in 4..=8 {
         let chain = Chain::new(seed, BLOCKS);
         let (one, _directory) = sqlite().await;
@@ -53,7 +53,7 @@ async fn groups_make_no_difference() {
 }
 
 #[tokio::test]
-async fn what_is_beyond_all_numbers_is_the_largest_one() {
+async fn numbers_above_i64_are_clamped() {
     let mut blocks = Chain::new(25, 12).blocks;
     for whole in blocks.iter_mut().map(|made| &mut made.whole) {
         whole.block.gas_used = U64::MAX;
@@ -81,7 +81,7 @@ async fn what_is_beyond_all_numbers_is_the_largest_one() {
 }
 
 #[tokio::test]
-async fn a_database_of_another_version_is_refused_with_what_to_do() {
+async fn other_schema_version_is_rejected() {
     let postgres = postgres().await;
     let directory = tempfile::tempdir().unwrap();
     let lite = format!("sqlite://{}?mode=rwc", directory.path().join("explorer.db").display());
@@ -93,7 +93,7 @@ async fn a_database_of_another_version_is_refused_with_what_to_do() {
         let refused = Database::open(&url).await.unwrap_err();
         assert!(matches!(&refused, DatabaseError::Version { found, .. } if found == "older"), "{refused}");
         let said = refused.to_string();
-        for words in ["another version of this program", "older", "delete it or name an empty one"] {
+        for words in ["another version of this program", "older", "use an empty one"] {
             assert!(said.contains(words), "{words} is not in {said}");
         }
     }
@@ -101,8 +101,8 @@ async fn a_database_of_another_version_is_refused_with_what_to_do() {
 
 /// Two transactions with three logs each; each log transfers two ids.
 #[test]
-fn what_a_block_has_no_places_for_is_left_out_and_the_rest_is_read() {
-    let moved = [1_u64, 2].map(|id| Moved::Transfer {
+fn items_beyond_capacity_are_omitted() {
+    let moved = [1_u64, 2].map(|id| TokenEvent::Transfer {
         token: token(2),
         standard: Standard::Erc1155,
         from: person(1),
@@ -137,13 +137,13 @@ fn what_a_block_has_no_places_for_is_left_out_and_the_rest_is_read() {
         let digest = digest_within(&whole, None, room).unwrap();
         let count = |table| digest.rows.iter().filter(|rows| rows.table() == table).map(|rows| rows.len()).sum::<usize>();
         assert_eq!(["transactions", "logs", "transfers"].map(count), rows, "{room} places");
-        assert_eq!((digest.moved.len(), digest.left_out), (moves, left_out), "{room} places");
+        assert_eq!((digest.token_events.len(), digest.left_out), (moves, left_out), "{room} places");
         assert_eq!((count("transfer_sides"), digest.transactions), (2 * rows[2], 2), "{room} places");
     }
 }
 
 #[tokio::test]
-async fn a_plain_model_agrees() {
+async fn tables_match_the_model() {
     for seed in 9..=24 {
         let chain = Chain::new(seed, BLOCKS);
         let (database, _directory) = sqlite().await;

@@ -1,12 +1,12 @@
-//! Paginated histories. Pages are found by an index scan of at most [`MOST_WALKED`] rows. A request that needs more
+//! Paginated histories. Pages are found by an index scan of at most [`MAX_SCANNED`] rows. A request that needs more
 //! fails with a hint to ask for fewer blocks.
 
-use super::{Answer, Parameters, Refusal, list};
+use super::{Answer, EtherscanError, Parameters, list};
 use crate::{
-    abi::Known,
+    abi::KnownAbis,
+    app_state::AppState,
     database::{DatabaseError, Place, Read, sql},
     indexer::digest::role,
-    site::Site,
 };
 use alloy_primitives::{Address, U256};
 use serde_json::{Value, json};
@@ -14,16 +14,16 @@ use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
 
 /// Default and maximum rows of a page, and the most rows up to the end of the last page.
-const MOST_ROWS: u64 = 1_000;
-const MOST_REACH: u64 = 10_000;
+const MAX_ROWS: u64 = 1_000;
+const MAX_RESULT_WINDOW: u64 = 10_000;
 
-/// Most bytes of inputs in one response, and rows that are read before they are counted.
-const MOST_INPUT: usize = 8 << 20;
+/// Maximum number of bytes of inputs in one response, and rows that are read before they are counted.
+const MAX_INPUT_BYTES: usize = 8 << 20;
 const AT_ONCE: usize = 16;
 
-/// Most index rows of one request, and the smallest and largest number of rows of one step.
-const MOST_WALKED: u64 = 50_000;
-const LEAST_STEP: u64 = 64;
+/// Maximum number of index rows of one request, and the smallest and largest number of rows of one step.
+const MAX_SCANNED: u64 = 50_000;
+const MIN_STEP: u64 = 64;
 const STEP: u64 = 2_000;
 
 /// The requested part of a history.
@@ -37,21 +37,22 @@ struct Window {
 }
 
 impl Window {
-    fn of(parameters: &Parameters) -> Result<Self, Refusal> {
+    fn of(parameters: &Parameters) -> Result<Self, EtherscanError> {
         let (start, end) = (parameters.number("startblock", 0)?, parameters.number("endblock", u64::MAX)?);
         // Tools count pages from 0 or from 1, and send 0 for the default.
         let page = parameters.number("page", 1)?.max(1);
-        let rows = Some(parameters.number("offset", MOST_ROWS)?).filter(|rows| *rows > 0).unwrap_or(MOST_ROWS);
-        if rows > MOST_ROWS {
+        let rows = Some(parameters.number("offset", MAX_ROWS)?).filter(|rows| *rows > 0).unwrap_or(MAX_ROWS);
+        if rows > MAX_ROWS {
             // A page shorter than requested would mean to tools that it is the last one.
-            return Err(Refusal::no(format!(
-                "Result window is too large, Offset size must be less than or equal to {MOST_ROWS}"
+            return Err(EtherscanError::rejected(format!(
+                "Result window is too large, Offset size must be less than or equal to {MAX_ROWS}"
             )));
         }
         let skip = (page - 1).saturating_mul(rows);
-        if skip.saturating_add(rows) > MOST_REACH {
-            let text = format!("Result window is too large, PageNo x Offset size must be less than or equal to {MOST_REACH}");
-            return Err(Refusal::no(text));
+        if skip.saturating_add(rows) > MAX_RESULT_WINDOW {
+            let text =
+                format!("Result window is too large, PageNo x Offset size must be less than or equal to {MAX_RESULT_WINDOW}");
+            return Err(EtherscanError::rejected(text));
         }
         // The largest place is that of the last block with a valid place.
         let last = (i64::MAX >> 20) as u64 - 1;
@@ -61,28 +62,28 @@ impl Window {
 }
 
 /// An index scan: one query in both directions. Parameters: address, first place, end place, number of rows.
-struct Way {
+struct IndexScan {
     up: &'static str,
     down: &'static str,
 }
 
 /// Returns the places of a window for which `wanted` is true.
-async fn walk(
-    site: &Site,
-    way: &Way,
+async fn scan(
+    app: &AppState,
+    index_scan: &IndexScan,
     key: &[u8],
     window: &Window,
     wanted: impl Fn(&AnyRow) -> Result<bool, DatabaseError>,
-) -> Result<Vec<Place>, Refusal> {
-    let (mut from, mut until, mut walked) = (window.from, window.until, 0);
+) -> Result<Vec<Place>, EtherscanError> {
+    let (mut from, mut until, mut scanned) = (window.from, window.until, 0);
     // Usually every row is wanted. Where few are, the steps grow.
-    let mut step = (window.skip + window.rows).clamp(LEAST_STEP, STEP);
+    let mut step = (window.skip + window.rows).clamp(MIN_STEP, STEP);
     let mut places = Vec::new();
-    let text = if window.newest_first { way.down } else { way.up };
-    // A scan of exactly [`MOST_WALKED`] rows may be complete; only a further row shows that it is not.
-    while walked <= MOST_WALKED {
+    let text = if window.newest_first { index_scan.down } else { index_scan.up };
+    // A scan of exactly [`MAX_SCANNED`] rows may be complete; only a further row shows that it is not.
+    while scanned <= MAX_SCANNED {
         let query = sql(text).bind(key.to_vec()).bind(from).bind(until).bind(step as i64);
-        let rows = query.fetch_all(site.database.readers()).await?;
+        let rows = query.fetch_all(app.database.readers()).await?;
         for row in &rows {
             if wanted(row)? {
                 places.push(row.place("place")?);
@@ -99,27 +100,27 @@ async fn walk(
         } else {
             from = last.0 + 1;
         }
-        walked += step;
-        step = (2 * step).min(STEP).min((MOST_WALKED + 1).saturating_sub(walked));
+        scanned += step;
+        step = (2 * step).min(STEP).min((MAX_SCANNED + 1).saturating_sub(scanned));
     }
     // Etherscan's message, including its spelling.
-    Err(Refusal::no("Query Timeout occured. Please select a smaller result dataset"))
+    Err(EtherscanError::rejected("Query Timeout occured. Please select a smaller result dataset"))
 }
 
 /// `txlist`
-pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
+pub async fn transactions(app: &AppState, parameters: &Parameters) -> Answer {
     const OWN: u64 = role::SENDER | role::RECIPIENT | role::CREATED;
-    let way = Way {
+    let index_scan = IndexScan {
         up: "SELECT place, roles FROM activity WHERE address = $1 AND place >= $2 AND place < $3 ORDER BY place LIMIT $4",
         down: "SELECT place, roles FROM activity WHERE address = $1 AND place >= $2 AND place < $3 ORDER BY place DESC \
                  LIMIT $4",
     };
     let (address, window) = (parameters.address("address")?, Window::of(parameters)?);
-    let places = walk(site, &way, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
+    let places = scan(app, &index_scan, address.as_slice(), &window, |row| Ok(row.number("roles")? & OWN != 0)).await?;
     let text = "SELECT t.*, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
-    let rows = rows_at(site, text, &places).await?;
-    let known = Known::methods_of(&site.database, &rows).await?;
-    let head = head(site);
+    let rows = rows_at(app, text, &places).await?;
+    let known = KnownAbis::methods_of(&app.database, &rows).await?;
+    let head = head(app);
     let one = |row: &AnyRow| -> Result<Value, DatabaseError> {
         let (place, input) = (row.place("place")?, row.bytes("input")?);
         let succeeded = row.int("succeeded")? == 1;
@@ -151,11 +152,11 @@ pub async fn transactions(site: &Site, parameters: &Parameters) -> Answer {
 }
 
 /// `txlistinternal`
-pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
+pub async fn calls(app: &AppState, parameters: &Parameters) -> Answer {
     let mut window = Window::of(parameters)?;
     let carries = |row: &AnyRow| Ok(["CALL", "CREATE", "CREATE2"].contains(&row.text("kind")?.as_str()));
     let places = if parameters.get("txhash").is_some() {
-        let way = Way {
+        let index_scan = IndexScan {
             up: "SELECT c.place, c.kind FROM transactions t JOIN calls c ON c.transaction_place = t.place WHERE t.hash = $1 AND c.place \
                  >= $2 AND c.place < $3 ORDER BY c.place LIMIT $4",
             down: "SELECT c.place, c.kind FROM transactions t JOIN calls c ON c.transaction_place = t.place WHERE t.hash = $1 AND c.place \
@@ -163,24 +164,24 @@ pub async fn calls(site: &Site, parameters: &Parameters) -> Answer {
         };
         let hash = parameters.hash("txhash")?;
         let row = sql("SELECT place FROM transactions WHERE hash = $1").bind(hash.to_vec());
-        let row = row.fetch_optional(site.database.readers()).await?.ok_or(Refusal::Empty)?;
+        let row = row.fetch_optional(app.database.readers()).await?.ok_or(EtherscanError::Empty)?;
         // The calls are in the block of the transaction, which bounds the index scan.
         let block = row.place("place")?.block();
         (window.from, window.until) = (window.from.max(Place::first(block).0), window.until.min(Place::first(block + 1).0));
-        walk(site, &way, hash.as_slice(), &window, carries).await?
+        scan(app, &index_scan, hash.as_slice(), &window, carries).await?
     } else {
-        let way = Way {
+        let index_scan = IndexScan {
             up: "SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place WHERE s.address = $1 AND s.place \
                  >= $2 AND s.place < $3 ORDER BY s.place LIMIT $4",
             down: "SELECT s.place, c.kind FROM call_sides s JOIN calls c ON c.place = s.place WHERE s.address = $1 AND s.place \
                  >= $2 AND s.place < $3 ORDER BY s.place DESC LIMIT $4",
         };
-        walk(site, &way, parameters.address("address")?.as_slice(), &window, carries).await?
+        scan(app, &index_scan, parameters.address("address")?.as_slice(), &window, carries).await?
     };
     let text = "SELECT c.place, c.kind, c.sender, c.recipient, c.value, c.gas_used, c.error, t.hash, t.time_ms FROM calls c JOIN \
                 transactions t ON t.place = c.transaction_place WHERE c.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
                 $14, $15, $16) ORDER BY c.place LIMIT 16";
-    let rows = rows_at(site, text, &places).await?;
+    let rows = rows_at(app, text, &places).await?;
     list(rows.iter().map(call).collect::<Result<_, _>>()?)
 }
 
@@ -206,46 +207,46 @@ fn call(row: &AnyRow) -> Result<Value, DatabaseError> {
 }
 
 /// `tokentx`
-pub async fn erc20(site: &Site, parameters: &Parameters) -> Answer {
-    transfers(site, parameters, 20).await
+pub async fn erc20(app: &AppState, parameters: &Parameters) -> Answer {
+    transfers(app, parameters, 20).await
 }
 
 /// `tokennfttx`
-pub async fn erc721(site: &Site, parameters: &Parameters) -> Answer {
-    transfers(site, parameters, 721).await
+pub async fn erc721(app: &AppState, parameters: &Parameters) -> Answer {
+    transfers(app, parameters, 721).await
 }
 
 /// `token1155tx`
-pub async fn erc1155(site: &Site, parameters: &Parameters) -> Answer {
-    transfers(site, parameters, 1155).await
+pub async fn erc1155(app: &AppState, parameters: &Parameters) -> Answer {
+    transfers(app, parameters, 1155).await
 }
 
-async fn transfers(site: &Site, parameters: &Parameters, standard: u64) -> Answer {
+async fn transfers(app: &AppState, parameters: &Parameters, standard: u64) -> Answer {
     let window = Window::of(parameters)?;
     let (account, token) = (parameters.maybe_address("address")?, parameters.maybe_address("contractaddress")?);
-    let (way, key) = match (account, token) {
+    let (index_scan, key) = match (account, token) {
         (Some(account), _) => {
-            let way = Way {
+            let index_scan = IndexScan {
                 up: "SELECT s.place, m.token, k.standard FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens \
                  k ON k.address = m.token WHERE s.address = $1 AND s.place >= $2 AND s.place < $3 ORDER BY s.place LIMIT $4",
                 down: "SELECT s.place, m.token, k.standard FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens \
                  k ON k.address = m.token WHERE s.address = $1 AND s.place >= $2 AND s.place < $3 ORDER BY s.place DESC LIMIT \
                  $4",
             };
-            (way, account)
+            (index_scan, account)
         }
         (None, Some(token)) => {
-            let way = Way {
+            let index_scan = IndexScan {
                 up: "SELECT m.place, m.token, k.standard FROM transfers m JOIN tokens k ON k.address = m.token WHERE m.token = $1 \
                  AND m.place >= $2 AND m.place < $3 ORDER BY m.place LIMIT $4",
                 down: "SELECT m.place, m.token, k.standard FROM transfers m JOIN tokens k ON k.address = m.token WHERE m.token = $1 \
                  AND m.place >= $2 AND m.place < $3 ORDER BY m.place DESC LIMIT $4",
             };
-            (way, token)
+            (index_scan, token)
         }
-        (None, None) => return Err(Refusal::no("Error! Missing address or contract address")),
+        (None, None) => return Err(EtherscanError::rejected("Error! Missing address or contract address")),
     };
-    let places = walk(site, &way, key.as_slice(), &window, |row| {
+    let places = scan(app, &index_scan, key.as_slice(), &window, |row| {
         let token = token.map(|token| Ok::<_, DatabaseError>(row.address("token")? == token)).transpose()?;
         Ok(row.number("standard")? == standard && token.unwrap_or(true))
     });
@@ -253,8 +254,8 @@ async fn transfers(site: &Site, parameters: &Parameters, standard: u64) -> Answe
                 k.decimals, t.hash, t.nonce, t.gas_limit, t.gas_price, t.gas_used, t.cumulative_gas, b.hash AS block_hash FROM transfers m \
                 JOIN tokens k ON k.address = m.token JOIN transactions t ON t.place = m.transaction_place JOIN blocks b ON b.number = \
                 m.place >> 20 WHERE m.place IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) LIMIT 16";
-    let rows = rows_at(site, text, &places.await?).await?;
-    let head = head(site);
+    let rows = rows_at(app, text, &places.await?).await?;
+    let head = head(app);
     list(rows.iter().map(|row| transfer(row, standard, head)).collect::<Result<_, _>>()?)
 }
 
@@ -292,7 +293,7 @@ fn transfer(row: &AnyRow, standard: u64, head: u64) -> Result<Value, DatabaseErr
 
 /// Reads the row of each place, with a query for [`AT_ONCE`] of them. Inputs are served whole, so their total size is
 /// limited.
-async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, Refusal> {
+async fn rows_at(app: &AppState, text: &'static str, places: &[Place]) -> Result<Vec<AnyRow>, EtherscanError> {
     // No row has this place.
     const NONE: Place = Place(-1);
     let mut rows = Vec::with_capacity(places.len());
@@ -301,13 +302,13 @@ async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Ve
         let asked = places.iter().chain(std::iter::repeat(&NONE)).take(AT_ONCE);
         let query = asked.fold(sql(text), |query, place| query.bind(place.0));
         let mut found = BTreeMap::new();
-        for row in query.fetch_all(site.database.readers()).await? {
+        for row in query.fetch_all(app.database.readers()).await? {
             bytes += row.bytes("input").map_or(0, |input| input.len());
             found.insert(row.place("place")?, row);
         }
-        if bytes > MOST_INPUT {
-            return Err(Refusal::no(
-                "These transactions' inputs are too large for one answer. Please select a smaller result dataset",
+        if bytes > MAX_INPUT_BYTES {
+            return Err(EtherscanError::rejected(
+                "These transactions' inputs are too large for one response. Please select a smaller result dataset",
             ));
         }
         rows.extend(places.iter().filter_map(|place| found.remove(place)));
@@ -315,8 +316,8 @@ async fn rows_at(site: &Site, text: &'static str, places: &[Place]) -> Result<Ve
     Ok(rows)
 }
 
-fn head(site: &Site) -> u64 {
-    site.now().indexed.map_or(0, |(number, _)| number)
+fn head(app: &AppState) -> u64 {
+    app.status().indexed.map_or(0, |(number, _)| number)
 }
 
 fn seconds(row: &AnyRow) -> Result<String, DatabaseError> {

@@ -3,8 +3,8 @@
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use serde::{Deserialize, Serialize};
 
-/// Most proposals of one validator in a round. Two prove equivocation; a faulty node may send any number.
-const MOST_OF_AN_AUTHOR: usize = 4;
+/// Maximum number of proposals of one validator in a round. Two prove equivocation; a faulty node may send any number.
+const MAX_PER_AUTHOR: usize = 4;
 
 /// A round. Under Autobahn only the slot of that number, because cars have their own numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Round {
             let of_author = self.vertices.iter().filter(|known| known.author == vertex.author).count();
             match self.vertices.iter_mut().find(|known| known.digest == vertex.digest) {
                 Some(known) => merge(known, vertex),
-                None if of_author < MOST_OF_AN_AUTHOR => self.vertices.push(vertex),
+                None if of_author < MAX_PER_AUTHOR => self.vertices.push(vertex),
                 None => {}
             }
         }
@@ -45,17 +45,17 @@ impl Round {
 }
 
 /// Merges another report of the same vertex.
-pub fn merge(known: &mut DagVertex, told: DagVertex) {
-    known.proposed_ms = known.proposed_ms.or(told.proposed_ms);
-    known.accepted_ms = known.accepted_ms.or(told.accepted_ms);
-    known.batch_digest = known.batch_digest.or(told.batch_digest);
-    signed(&mut known.holders, told.holders);
+pub fn merge(known: &mut DagVertex, report: DagVertex) {
+    known.proposed_ms = known.proposed_ms.or(report.proposed_ms);
+    known.accepted_ms = known.accepted_ms.or(report.accepted_ms);
+    known.batch_digest = known.batch_digest.or(report.batch_digest);
+    signed(&mut known.holders, report.holders);
 }
 
 /// Sets the signers unless they are known.
-fn signed(known: &mut Vec<u64>, told: Vec<u64>) {
+fn signed(known: &mut Vec<u64>, report: Vec<u64>) {
     if known.is_empty() {
-        *known = told;
+        *known = report;
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
         *,
     };
 
-    fn told(holders: &[u64], voters: &[u64], confirmers: &[u64], commit: Option<u64>) -> Round {
+    fn report(holders: &[u64], voters: &[u64], confirmers: &[u64], commit: Option<u64>) -> Round {
         let vertex = DagVertex { holders: holders.to_vec(), ..vertex(0, 1) };
         let (voters, confirmers) = (voters.to_vec(), confirmers.to_vec());
         let slot = LeaderSlot { commit, voters, confirmers, ..slot(1, SlotStatus::Committed) };
@@ -74,11 +74,11 @@ mod tests {
     }
 
     #[test]
-    fn who_signed_comes_later_and_stays() {
-        let mut round = told(&[], &[], &[], None);
-        round.absorb(told(&[0, 2], &[0, 1, 2], &[], None));
-        round.absorb(told(&[], &[], &[1, 2, 3], Some(1)));
-        round.absorb(told(&[1, 3], &[1, 2, 3], &[0, 1, 2], None));
-        assert_eq!(round, told(&[0, 2], &[0, 1, 2], &[1, 2, 3], Some(1)));
+    fn signers_arrive_later_and_stay() {
+        let mut round = report(&[], &[], &[], None);
+        round.absorb(report(&[0, 2], &[0, 1, 2], &[], None));
+        round.absorb(report(&[], &[], &[1, 2, 3], Some(1)));
+        round.absorb(report(&[1, 3], &[1, 2, 3], &[0, 1, 2], None));
+        assert_eq!(round, report(&[0, 2], &[0, 1, 2], &[1, 2, 3], Some(1)));
     }
 }

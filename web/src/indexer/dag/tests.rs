@@ -1,7 +1,7 @@
-//! Tests of the lane with a simulated node that chooses its numbers, forgets, restarts and rejects requests.
+//! Tests of the task with a simulated node that chooses its numbers, forgets, restarts and rejects requests.
 
 use super::*;
-use crate::{database::Database, indexer::subscription::DagNews};
+use crate::{database::Database, indexer::subscription::DagNotice};
 use axum::{Json, Router, extract::State, routing::post};
 use corniche_api::{LeaderSlot, SlotStatus};
 use serde_json::{Value, json};
@@ -9,25 +9,25 @@ use std::sync::{Arc, Mutex};
 
 /// Data of the simulated node, and how it rejects requests.
 #[derive(Default)]
-struct Told {
+struct NodeScript {
     vertices: Vec<DagVertex>,
     slots: Vec<LeaderSlot>,
     full_node: bool,
-    /// Most vertices in one response.
+    /// Maximum number of vertices in one response.
     most: usize,
     /// Modifies its responses.
     twist: Option<fn(&mut Dag)>,
-    asked: usize,
+    requests: usize,
 }
 
-impl Told {
+impl NodeScript {
     fn newest(&self) -> u64 {
         let rounds = self.vertices.iter().map(|vertex| vertex.round).chain(self.slots.iter().map(|slot| slot.round));
         rounds.max().unwrap_or(0)
     }
 
     fn answer(&mut self, params: &Value) -> Result<Value, (i32, String)> {
-        self.asked += 1;
+        self.requests += 1;
         if self.full_node {
             return Err((-32_000, "this node has no DAG to show: a full node orders nothing; ask a validator".into()));
         }
@@ -92,57 +92,57 @@ pub(super) fn slot(round: u64, status: SlotStatus) -> LeaderSlot {
     }
 }
 
-/// A simulated node, a database and the lane between them.
-struct Stage {
-    told: Arc<Mutex<Told>>,
+/// A simulated node, a database and the task between them.
+struct Fixture {
+    script: Arc<Mutex<NodeScript>>,
     node: Node,
     database: Database,
     connection: sqlx::pool::PoolConnection<sqlx::Any>,
-    standing: Standing,
-    news: News,
-    lane: Lane,
+    indexer_status: IndexerStatus,
+    notifications: Notifications,
+    task: SyncTask,
     engine: &'static str,
     _directory: tempfile::TempDir,
 }
 
-impl Stage {
+impl Fixture {
     async fn set(engine: &'static str, keep: u64) -> Self {
-        let told = Arc::new(Mutex::new(Told { most: 2_000, ..Told::default() }));
-        let router = Router::new().route("/", post(serve)).with_state(told.clone());
+        let script = Arc::new(Mutex::new(NodeScript { most: 2_000, ..NodeScript::default() }));
+        let router = Router::new().route("/", post(serve)).with_state(script.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         let directory = tempfile::tempdir().unwrap();
         let database = Database::in_file(&directory.path().join("explorer.db")).await.unwrap();
         let connection = database.writer().await.unwrap();
-        let mut lane = Lane::new(keep);
-        lane.introduced(engine, 4);
-        let (node, standing, news) = (Node::new(&url), Standing::default(), News::default());
-        Self { told, node, database, connection, standing, news, lane, engine, _directory: directory }
+        let mut task = SyncTask::new(keep);
+        task.chain_identified(engine, 4);
+        let (node, indexer_status, notifications) = (Node::new(&url), IndexerStatus::default(), Notifications::default());
+        Self { script, node, database, connection, indexer_status, notifications, task, engine, _directory: directory }
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Told)) {
-        change(&mut self.told.lock().unwrap());
+    fn update_node(&self, change: impl FnOnce(&mut NodeScript)) {
+        change(&mut self.script.lock().unwrap());
     }
 
     /// Polls this many times, without pauses.
     async fn looks(&mut self, looks: usize) {
         for _ in 0..looks {
-            self.lane.next_look = Next::AtOnce;
+            self.task.next_poll = NextPoll::AtOnce;
             self.turn().await;
         }
     }
 
     /// Polls if it is time.
     async fn turn(&mut self) {
-        let Self { node, connection, standing, news, lane, .. } = self;
-        lane.follow(node, connection, &Live::default(), standing, news).await.unwrap();
+        let Self { node, connection, indexer_status, notifications, task, .. } = self;
+        task.follow(node, connection, &Live::default(), indexer_status, notifications).await.unwrap();
     }
 
     /// Restarts the explorer.
     fn restart(&mut self) {
-        self.lane = Lane::new(self.lane.keep);
-        self.lane.introduced(self.engine, 4);
+        self.task = SyncTask::new(self.task.keep);
+        self.task.chain_identified(self.engine, 4);
     }
 
     async fn rounds(&self) -> BTreeMap<u64, Round> {
@@ -160,54 +160,54 @@ impl Stage {
     }
 }
 
-async fn serve(State(told): State<Arc<Mutex<Told>>>, Json(request): Json<Value>) -> Json<Value> {
+async fn serve(State(script): State<Arc<Mutex<NodeScript>>>, Json(request): Json<Value>) -> Json<Value> {
     assert_eq!(request["method"], "corniche_getDag");
-    let answer = told.lock().unwrap().answer(&request["params"]);
+    let answer = script.lock().unwrap().answer(&request["params"]);
     Json(match answer {
         Ok(result) => json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
         Err((code, message)) => json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}),
     })
 }
 
-fn grow(told: &mut Told, rounds: std::ops::RangeInclusive<u64>, status: SlotStatus) {
+fn grow(script: &mut NodeScript, rounds: std::ops::RangeInclusive<u64>, status: SlotStatus) {
     for round in rounds {
-        told.vertices.extend((0..4).map(|author| vertex(author, round)));
-        told.slots.push(slot(round, status));
+        script.vertices.extend((0..4).map(|author| vertex(author, round)));
+        script.slots.push(slot(round, status));
     }
 }
 
 #[tokio::test]
-async fn a_long_history_is_fetched_without_a_gap() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| grow(told, 1..=1_500, SlotStatus::Committed));
-    stage.looks(4).await;
-    let rounds = stage.rounds().await;
+async fn catch_up_leaves_no_gap() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| grow(script, 1..=1_500, SlotStatus::Committed));
+    fixture.looks(4).await;
+    let rounds = fixture.rounds().await;
     assert_eq!(rounds.keys().copied().collect::<Vec<_>>(), (1..=1_500).collect::<Vec<_>>());
     assert!(rounds.values().all(|round| round.vertices.len() == 4 && round.slots.len() == 1));
 }
 
 #[tokio::test]
-async fn a_node_that_runs_ahead_leaves_no_gap() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| grow(told, 1..=100, SlotStatus::Committed));
-    stage.looks(3).await;
-    stage.tell(|told| grow(told, 101..=900, SlotStatus::Committed));
-    stage.looks(3).await;
-    assert_eq!(stage.rounds().await.len(), 900);
+async fn fast_node_leaves_no_gap() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| grow(script, 1..=100, SlotStatus::Committed));
+    fixture.looks(3).await;
+    fixture.update_node(|script| grow(script, 101..=900, SlotStatus::Committed));
+    fixture.looks(3).await;
+    assert_eq!(fixture.rounds().await.len(), 900);
 }
 
 #[tokio::test]
-async fn an_explorer_that_was_away_goes_on_where_it_stopped() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| grow(told, 1..=300, SlotStatus::Undecided));
-    stage.looks(3).await;
-    stage.restart();
-    stage.tell(|told| {
-        told.slots.iter_mut().for_each(|known| *known = slot(known.round, SlotStatus::Committed));
-        grow(told, 301..=700, SlotStatus::Committed);
+async fn restart_resumes_at_stored_rounds() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| grow(script, 1..=300, SlotStatus::Undecided));
+    fixture.looks(3).await;
+    fixture.restart();
+    fixture.update_node(|script| {
+        script.slots.iter_mut().for_each(|known| *known = slot(known.round, SlotStatus::Committed));
+        grow(script, 301..=700, SlotStatus::Committed);
     });
-    stage.looks(3).await;
-    let rounds = stage.rounds().await;
+    fixture.looks(3).await;
+    let rounds = fixture.rounds().await;
     assert_eq!(rounds.len(), 700);
     let open: Vec<_> = rounds.iter().filter(|(_, round)| round.slots[0].status == SlotStatus::Undecided).collect();
     assert!(open.is_empty(), "{} verdicts were missed", open.len());
@@ -215,64 +215,64 @@ async fn an_explorer_that_was_away_goes_on_where_it_stopped() {
 
 /// A slot may stay undecided for hundreds of rounds.
 #[tokio::test]
-async fn a_late_verdict_is_not_missed() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| {
-        grow(told, 1..=10, SlotStatus::Undecided);
-        grow(told, 11..=300, SlotStatus::Committed);
+async fn late_verdict_is_stored() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| {
+        grow(script, 1..=10, SlotStatus::Undecided);
+        grow(script, 11..=300, SlotStatus::Committed);
     });
-    stage.looks(3).await;
-    stage.tell(|told| told.slots[4] = slot(5, SlotStatus::Skipped));
-    stage.looks(9).await;
-    assert_eq!(stage.rounds().await[&5].slots[0].status, SlotStatus::Skipped);
+    fixture.looks(3).await;
+    fixture.update_node(|script| script.slots[4] = slot(5, SlotStatus::Skipped));
+    fixture.looks(9).await;
+    assert_eq!(fixture.rounds().await[&5].slots[0].status, SlotStatus::Skipped);
 }
 
 /// A decided slot waits for earlier slots; its commit is reported later.
 #[tokio::test]
-async fn a_commit_that_comes_long_after_its_verdict_is_not_missed() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| {
-        grow(told, 1..=300, SlotStatus::Committed);
-        told.slots.iter_mut().filter(|slot| slot.round != 5).for_each(|slot| slot.commit = Some(10 * slot.round));
+async fn late_commit_is_stored() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| {
+        grow(script, 1..=300, SlotStatus::Committed);
+        script.slots.iter_mut().filter(|slot| slot.round != 5).for_each(|slot| slot.commit = Some(10 * slot.round));
     });
-    stage.looks(3).await;
-    let readers = stage.database.readers().clone();
+    fixture.looks(3).await;
+    let readers = fixture.database.readers().clone();
     let round_of = async |commit| leader_of(&readers, commit).await.unwrap().map(|slot| slot.round);
     assert_eq!((round_of(40).await, round_of(50).await, round_of(60).await), (Some(4), None, Some(6)));
-    stage.tell(|told| told.slots[4].commit = Some(50));
-    stage.looks(9).await;
+    fixture.update_node(|script| script.slots[4].commit = Some(50));
+    fixture.looks(9).await;
     assert_eq!((round_of(50).await, round_of(51).await, round_of(3_001).await), (Some(5), None, None));
 }
 
 /// A node of another version reports only verdicts. It must not be asked for commits repeatedly.
 #[tokio::test]
-async fn a_node_that_tells_no_commits_is_not_asked_for_them() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| grow(told, 1..=300, SlotStatus::Committed));
-    stage.looks(4).await;
-    let before = stage.told.lock().unwrap().asked;
-    stage.looks(16).await;
-    let asked = stage.told.lock().unwrap().asked - before;
-    assert!(asked <= 32, "{asked} questions in 16 looks");
+async fn node_without_commits_is_not_polled_for_them() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| grow(script, 1..=300, SlotStatus::Committed));
+    fixture.looks(4).await;
+    let before = fixture.script.lock().unwrap().requests;
+    fixture.looks(16).await;
+    let requests = fixture.script.lock().unwrap().requests - before;
+    assert!(requests <= 32, "{requests} questions in 16 looks");
 }
 
 #[tokio::test]
-async fn what_the_node_forgot_or_let_go_stays_here() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
-    stage.looks(2).await;
-    let before = stage.rounds().await;
+async fn stored_rounds_outlive_node_data() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| grow(script, 1..=20, SlotStatus::Committed));
+    fixture.looks(2).await;
+    let before = fixture.rounds().await;
     // The node's ring buffer now starts within round 15, and after a restart it knows less about round 16.
-    stage.tell(|told| {
-        told.vertices.retain(|vertex| vertex.round > 15 || vertex.round == 15 && vertex.author > 1);
-        told.slots.retain(|slot| slot.round > 15);
-        told.slots[0] = slot(16, SlotStatus::Undecided);
-        grow(told, 21..=22, SlotStatus::Committed);
+    fixture.update_node(|script| {
+        script.vertices.retain(|vertex| vertex.round > 15 || vertex.round == 15 && vertex.author > 1);
+        script.slots.retain(|slot| slot.round > 15);
+        script.slots[0] = slot(16, SlotStatus::Undecided);
+        grow(script, 21..=22, SlotStatus::Committed);
     });
-    stage.looks(2).await;
-    stage.restart();
-    stage.looks(2).await;
-    let after = stage.rounds().await;
+    fixture.looks(2).await;
+    fixture.restart();
+    fixture.looks(2).await;
+    let after = fixture.rounds().await;
     assert_eq!(after.len(), 22);
     for (number, round) in before {
         assert_eq!(after[&number], round, "round {number}");
@@ -280,38 +280,38 @@ async fn what_the_node_forgot_or_let_go_stays_here() {
 }
 
 #[tokio::test]
-async fn a_node_that_lost_its_trace_is_followed_from_where_it_is() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| grow(told, 1..=200, SlotStatus::Committed));
-    stage.looks(3).await;
-    stage.tell(|told| *told = Told { most: 2_000, ..Told::default() });
-    stage.looks(2).await;
-    stage.tell(|told| grow(told, 201..=210, SlotStatus::Committed));
-    stage.looks(3).await;
-    assert_eq!(stage.rounds().await.len(), 210);
+async fn node_with_lost_trace_is_followed_from_its_newest_round() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| grow(script, 1..=200, SlotStatus::Committed));
+    fixture.looks(3).await;
+    fixture.update_node(|script| *script = NodeScript { most: 2_000, ..NodeScript::default() });
+    fixture.looks(2).await;
+    fixture.update_node(|script| grow(script, 201..=210, SlotStatus::Committed));
+    fixture.looks(3).await;
+    assert_eq!(fixture.rounds().await.len(), 210);
 }
 
 #[tokio::test]
-async fn only_so_many_rounds_are_kept() {
-    let mut stage = Stage::set("mahi-mahi", 50).await;
-    stage.tell(|told| grow(told, 1..=500, SlotStatus::Committed));
-    stage.looks(3).await;
-    stage.tell(|told| grow(told, 501..=510, SlotStatus::Committed));
-    stage.looks(2).await;
-    assert_eq!(stage.rounds().await.keys().copied().collect::<Vec<_>>(), (461..=510).collect::<Vec<_>>());
+async fn old_rounds_are_deleted() {
+    let mut fixture = Fixture::set("mahi-mahi", 50).await;
+    fixture.update_node(|script| grow(script, 1..=500, SlotStatus::Committed));
+    fixture.looks(3).await;
+    fixture.update_node(|script| grow(script, 501..=510, SlotStatus::Committed));
+    fixture.looks(2).await;
+    assert_eq!(fixture.rounds().await.keys().copied().collect::<Vec<_>>(), (461..=510).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn where_commits_were_led_is_known_when_their_rounds_are_gone() {
-    let mut stage = Stage::set("mahi-mahi", 50).await;
+async fn leaders_outlive_their_rounds() {
+    let mut fixture = Fixture::set("mahi-mahi", 50).await;
     for rounds in [1..=45, 46..=90, 91..=120] {
-        stage.tell(|told| {
-            grow(told, rounds, SlotStatus::Committed);
-            told.slots.iter_mut().for_each(|slot| slot.commit = Some(10 * slot.round));
+        fixture.update_node(|script| {
+            grow(script, rounds, SlotStatus::Committed);
+            script.slots.iter_mut().for_each(|slot| slot.commit = Some(10 * slot.round));
         });
-        stage.looks(2).await;
+        fixture.looks(2).await;
     }
-    let readers = stage.database.readers();
+    let readers = fixture.database.readers();
     let leader = async |commit| leader_of(readers, commit).await.unwrap();
     for (round, is_kept) in [(7, false), (70, false), (71, true), (120, true)] {
         assert_eq!(leader(10 * round).await, Some(Leader { round, rank: 0, is_kept }));
@@ -320,84 +320,84 @@ async fn where_commits_were_led_is_known_when_their_rounds_are_gone() {
 }
 
 #[tokio::test]
-async fn a_node_with_many_validators_is_asked_for_fewer_rounds_at_once() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| {
-        told.most = 10;
-        grow(told, 1..=40, SlotStatus::Committed);
+async fn too_many_results_halves_request_width() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| {
+        script.most = 10;
+        grow(script, 1..=40, SlotStatus::Committed);
     });
-    stage.looks(12).await;
-    assert_eq!(stage.rounds().await.len(), 40);
-    assert_eq!(stage.standing.now().no_dag, None);
+    fixture.looks(12).await;
+    assert_eq!(fixture.rounds().await.len(), 40);
+    assert_eq!(fixture.indexer_status.snapshot().dag_unavailable, None);
 }
 
 #[tokio::test]
-async fn a_full_node_is_asked_seldom_and_its_reason_is_kept() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| told.full_node = true);
-    stage.looks(1).await;
-    let asked = stage.told.lock().unwrap().asked;
+async fn full_node_is_polled_rarely() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| script.full_node = true);
+    fixture.looks(1).await;
+    let requests = fixture.script.lock().unwrap().requests;
     let in_a_while = Instant::now() + std::time::Duration::from_secs(30);
-    assert!(matches!(stage.lane.next_look, Next::NotBefore(then) if then > in_a_while), "{:?}", stage.lane.next_look);
-    assert_eq!(asked, 1);
-    assert!(stage.standing.now().no_dag.unwrap().contains("a full node orders nothing"));
+    assert!(matches!(fixture.task.next_poll, NextPoll::NotBefore(then) if then > in_a_while), "{:?}", fixture.task.next_poll);
+    assert_eq!(requests, 1);
+    assert!(fixture.indexer_status.snapshot().dag_unavailable.unwrap().contains("a full node orders nothing"));
 }
 
-/// A notification before a poll does not trigger another one. A notification that the lane did not act on does.
+/// A notification before a poll does not trigger another one. A notification that the task did not act on does.
 #[tokio::test]
-async fn a_look_is_for_what_was_told_before_it() {
-    let mut stage = Stage::set("mahi-mahi", 20_000).await;
-    stage.tell(|told| grow(told, 1..=20, SlotStatus::Committed));
-    stage.news.tell_dag(DagNews::Grew);
-    stage.looks(1).await;
-    assert_eq!(stage.news.dag(), DagNews::Quiet);
-    let asked = stage.told.lock().unwrap().asked;
-    stage.news.tell_dag(DagNews::Grew);
-    stage.lane.next_look = Next::refused(Instant::now());
-    stage.turn().await;
-    assert_eq!((stage.news.dag(), stage.told.lock().unwrap().asked), (DagNews::Grew, asked));
+async fn notification_during_poll_causes_another_poll() {
+    let mut fixture = Fixture::set("mahi-mahi", 20_000).await;
+    fixture.update_node(|script| grow(script, 1..=20, SlotStatus::Committed));
+    fixture.notifications.set_dag(DagNotice::Grew);
+    fixture.looks(1).await;
+    assert_eq!(fixture.notifications.dag(), DagNotice::Quiet);
+    let requests = fixture.script.lock().unwrap().requests;
+    fixture.notifications.set_dag(DagNotice::Grew);
+    fixture.task.next_poll = NextPoll::after_refusal(Instant::now());
+    fixture.turn().await;
+    assert_eq!((fixture.notifications.dag(), fixture.script.lock().unwrap().requests), (DagNotice::Grew, requests));
 }
 
 /// The length of a lane depends on the speed of its owner, and slots have their own numbers.
 #[tokio::test]
-async fn every_lane_is_followed_to_its_own_end() {
-    let mut stage = Stage::set(AUTOBAHN, 20_000).await;
+async fn lanes_are_followed_to_their_own_ends() {
+    let mut fixture = Fixture::set(AUTOBAHN, 20_000).await;
     let lengths = [(0, 300), (1, 40), (2, 900), (3, 5)];
-    stage.tell(|told| {
-        told.vertices =
+    fixture.update_node(|script| {
+        script.vertices =
             lengths.iter().flat_map(|(lane, length)| (1..=*length).map(|position| vertex(*lane, position))).collect();
-        told.slots = (1..=450).map(|number| slot(number, SlotStatus::Committed)).collect();
+        script.slots = (1..=450).map(|number| slot(number, SlotStatus::Committed)).collect();
     });
-    stage.looks(3).await;
+    fixture.looks(3).await;
     let whole = |lengths: [(u64, u64); 4]| -> BTreeMap<u64, Vec<u64>> {
         lengths.into_iter().map(|(lane, length)| (lane, (1..=length).collect())).collect()
     };
-    assert_eq!(stage.cars().await, whole(lengths));
+    assert_eq!(fixture.cars().await, whole(lengths));
     // Everything advances at its own pace, including lane 3, which had stopped.
     let lengths = [(0, 310), (1, 41), (2, 930), (3, 9)];
-    stage.tell(|told| {
-        told.vertices =
+    fixture.update_node(|script| {
+        script.vertices =
             lengths.iter().flat_map(|(lane, length)| (1..=*length).map(|position| vertex(*lane, position))).collect();
-        told.slots = (1..=470).map(|number| slot(number, SlotStatus::Committed)).collect();
+        script.slots = (1..=470).map(|number| slot(number, SlotStatus::Committed)).collect();
     });
-    stage.looks(1).await;
-    assert_eq!(stage.cars().await, whole(lengths));
-    assert_eq!(stage.rounds().await.len(), 470);
-    assert!(stage.rounds().await.values().all(|round| round.vertices.is_empty()));
+    fixture.looks(1).await;
+    assert_eq!(fixture.cars().await, whole(lengths));
+    assert_eq!(fixture.rounds().await.len(), 470);
+    assert!(fixture.rounds().await.values().all(|round| round.vertices.is_empty()));
 }
 
 /// The node dropped more events than a poll covers, or the owner of a lane was offline.
 #[tokio::test]
-async fn a_gap_in_a_lane_is_stepped_over() {
-    let mut stage = Stage::set(AUTOBAHN, 20_000).await;
-    stage.tell(|told| {
-        told.vertices = (1..=50).map(|position| vertex(0, position)).collect();
-        told.slots = (1..=60).map(|number| slot(number, SlotStatus::Committed)).collect();
+async fn gap_in_lane_does_not_stop_sync() {
+    let mut fixture = Fixture::set(AUTOBAHN, 20_000).await;
+    fixture.update_node(|script| {
+        script.vertices = (1..=50).map(|position| vertex(0, position)).collect();
+        script.slots = (1..=60).map(|number| slot(number, SlotStatus::Committed)).collect();
     });
-    stage.looks(3).await;
-    stage.tell(|told| told.vertices.extend((400..=420).map(|position| vertex(0, position))));
-    stage.looks(10).await;
-    assert_eq!(stage.cars().await[&0], (1..=50).chain(400..=420).collect::<Vec<_>>());
+    fixture.looks(3).await;
+    fixture.update_node(|script| script.vertices.extend((400..=420).map(|position| vertex(0, position))));
+    fixture.looks(10).await;
+    assert_eq!(fixture.cars().await[&0], (1..=50).chain(400..=420).collect::<Vec<_>>());
 }
 
 /// Keeps all entries and adds many impossible ones.
@@ -416,67 +416,67 @@ fn lie(dag: &mut Dag) {
 }
 
 #[tokio::test]
-async fn numbers_that_no_engine_has_do_no_harm() {
+async fn invalid_numbers_are_ignored() {
     for engine in ["mahi-mahi", AUTOBAHN] {
-        let mut stage = Stage::set(engine, 100).await;
-        stage.tell(|told| {
-            grow(told, 1..=300, SlotStatus::Committed);
-            told.twist = Some(lie as fn(&mut Dag));
+        let mut fixture = Fixture::set(engine, 100).await;
+        fixture.update_node(|script| {
+            grow(script, 1..=300, SlotStatus::Committed);
+            script.twist = Some(lie as fn(&mut Dag));
         });
-        stage.looks(20).await;
-        let asked = stage.told.lock().unwrap().asked;
-        assert!(asked < 200, "{engine}: asked {asked} times");
-        stage.tell(|told| told.twist = None);
-        stage.looks(10).await;
-        let rounds = stage.rounds().await;
+        fixture.looks(20).await;
+        let requests = fixture.script.lock().unwrap().requests;
+        assert!(requests < 200, "{engine}: asked {requests} times");
+        fixture.update_node(|script| script.twist = None);
+        fixture.looks(10).await;
+        let rounds = fixture.rounds().await;
         let whole: Vec<u64> = (201..=300).collect();
         assert_eq!(rounds.keys().copied().collect::<Vec<_>>(), whole, "{engine}");
         assert!(rounds.values().all(|round| round.slots.len() == 1 && round.slots[0].commit.is_none()), "{engine}");
         let lanes = if engine == AUTOBAHN { 0..4 } else { 0..0 };
-        assert_eq!(stage.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
+        assert_eq!(fixture.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
     }
 }
 
 #[tokio::test]
-async fn a_node_that_is_somewhere_else_each_time_does_not_fill_the_database() {
+async fn jumping_node_does_not_fill_database() {
     for engine in ["mahi-mahi", AUTOBAHN] {
-        let mut stage = Stage::set(engine, 10).await;
+        let mut fixture = Fixture::set(engine, 10).await;
         for far in (1..=20).rev().map(|millions| millions * 1_000_000) {
-            stage.tell(|told| {
-                *told = Told { most: 2_000, ..Told::default() };
-                grow(told, far - 5..=far, SlotStatus::Committed);
+            fixture.update_node(|script| {
+                *script = NodeScript { most: 2_000, ..NodeScript::default() };
+                grow(script, far - 5..=far, SlotStatus::Committed);
             });
-            stage.looks(4).await;
+            fixture.looks(4).await;
         }
         let whole: Vec<u64> = (999_995..=1_000_000).collect();
-        assert_eq!(stage.rounds().await.into_keys().collect::<Vec<_>>(), whole, "{engine}");
+        assert_eq!(fixture.rounds().await.into_keys().collect::<Vec<_>>(), whole, "{engine}");
         let lanes = if engine == AUTOBAHN { 0..4 } else { 0..0 };
-        assert_eq!(stage.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
+        assert_eq!(fixture.cars().await, lanes.map(|lane| (lane, whole.clone())).collect::<BTreeMap<_, _>>(), "{engine}");
     }
 }
 
 #[test]
-fn a_proposer_that_says_something_else_each_time_takes_no_more_room() {
+fn equivocating_proposer_is_bounded() {
     let mut round = Round::default();
-    let told = |vertex| Round { vertices: vec![vertex], slots: Vec::new() };
+    let round_with = |vertex| Round { vertices: vec![vertex], slots: Vec::new() };
     for other in 0..100 {
-        round.absorb(told(DagVertex { digest: digest(9, other), ..vertex(1, 5) }));
+        round.absorb(round_with(DagVertex { digest: digest(9, other), ..vertex(1, 5) }));
     }
-    round.absorb(told(vertex(2, 5)));
+    round.absorb(round_with(vertex(2, 5)));
     assert_eq!(round.vertices.iter().map(|vertex| vertex.author).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
 }
 
 /// Its owner is slow, or was offline from the beginning.
 #[tokio::test]
-async fn a_lane_far_below_the_rest_is_found() {
-    let mut stage = Stage::set(AUTOBAHN, 100).await;
-    stage.tell(|told| {
-        told.slots = (4_900..=5_000).map(|number| slot(number, SlotStatus::Committed)).collect();
-        told.vertices = (1..=5).map(|position| vertex(3, position)).collect();
+async fn lane_far_behind_is_found() {
+    let mut fixture = Fixture::set(AUTOBAHN, 100).await;
+    fixture.update_node(|script| {
+        script.slots = (4_900..=5_000).map(|number| slot(number, SlotStatus::Committed)).collect();
+        script.vertices = (1..=5).map(|position| vertex(3, position)).collect();
     });
-    stage.looks(10).await;
-    assert_eq!(stage.cars().await, BTreeMap::from([(3, (1..=5).collect::<Vec<u64>>())]));
-    stage.tell(|told| told.vertices.extend((6..=7).map(|position| vertex(3, position))));
-    stage.looks(1).await;
-    assert_eq!(stage.cars().await, BTreeMap::from([(3, (1..=7).collect::<Vec<u64>>())]));
+    fixture.looks(10).await;
+    assert_eq!(fixture.cars().await, BTreeMap::from([(3, (1..=5).collect::<Vec<u64>>())]));
+    fixture.update_node(|script| script.vertices.extend((6..=7).map(|position| vertex(3, position))));
+    fixture.looks(1).await;
+    assert_eq!(fixture.cars().await, BTreeMap::from([(3, (1..=7).collect::<Vec<u64>>())]));
 }

@@ -2,13 +2,11 @@
 
 use super::{
     super::{Page, parts},
-    interface, made_by,
+    creator_of, interface,
     subject::{Contract, Subject},
 };
 use crate::{
-    abi, format,
-    site::Site,
-    words::{account, contract as words},
+    abi, app_state::AppState, format, pages::account::texts as account_texts, pages::account::texts::contract as texts,
 };
 use alloy_primitives::Address;
 use axum::extract::{Path, State};
@@ -16,56 +14,56 @@ use maud::{Markup, html};
 use std::sync::Arc;
 
 /// Maximum number of listed imports, exports and sections.
-const MOST: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// Size of a memory page in bytes.
 const PAGE: u64 = 64 << 10;
 
 /// `/address/{address}/code`
-pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let maker = made_by(&site, contract).await?;
-    Ok(subject.page(&site, words::CODE, markup(subject.address, contract, maker)))
+    let maker = creator_of(&app, contract).await?;
+    Ok(subject.page(&app, texts::CODE, markup(subject.address, contract, maker)))
 }
 
 fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
     let facts = &contract.facts;
     let mut rows = vec![
-        (words::CODE_HASH, parts::hash(contract.code_hash)),
-        (account::MADE_BY, maker),
+        (texts::CODE_HASH, parts::hash(contract.code_hash)),
+        (account_texts::MADE_BY, maker),
         (
-            words::DEPLOYED,
+            texts::DEPLOYED,
             html! {
-                (format::bytes(contract.code_bytes)) @if facts.compressed { ", " (words::COMPRESSED) }
+                (format::bytes(contract.code_bytes)) @if facts.compressed { ", " (texts::COMPRESSED) }
             },
         ),
     ];
     if facts.module_bytes > 0 {
-        rows.push((words::MODULE, html! { (format::bytes(facts.module_bytes)) }));
+        rows.push((texts::MODULE, html! { (format::bytes(facts.module_bytes)) }));
         rows.push((
-            words::FUNCTIONS,
-            html! { (format::number(facts.functions)) ", " (format::bytes(facts.code_bytes)) " " (words::OF_CODE) },
+            texts::FUNCTIONS,
+            html! { (format::number(facts.functions)) ", " (format::bytes(facts.code_bytes)) " " (texts::OF_CODE) },
         ));
         let bytes = facts.memory_pages.saturating_mul(PAGE);
         rows.push((
-            words::MEMORY,
-            html! { (format::number(facts.memory_pages)) " " (words::PAGES) ", " (format::bytes(bytes)) },
+            texts::MEMORY,
+            html! { (format::number(facts.memory_pages)) " " (texts::PAGES) ", " (format::bytes(bytes)) },
         ));
     }
     if let Some(problem) = &facts.problem {
-        rows.push((words::PROBLEM, html! { span .data { (abi::text(problem)) } }));
+        rows.push((texts::PROBLEM, html! { span .data { (abi::text(problem)) } }));
     }
     html! {
-        section { h2 { (words::CODE) } (parts::facts(&rows)) }
+        section { h2 { (texts::CODE) } (parts::facts(&rows)) }
         (verification(address, contract))
-        (listed(words::IMPORTS, words::IMPORTS_NOTE, [words::FROM_MODULE, words::NAME], &facts.imports, |(module, name)| {
+        (listed(texts::IMPORTS, texts::IMPORTS_NOTE, [texts::FROM_MODULE, texts::NAME], &facts.imports, |(module, name)| {
             [html! { span .data { (abi::text(module)) } }, html! { span .data { (abi::text(name)) } }]
         }))
-        (listed(words::EXPORTS, words::EXPORTS_NOTE, [words::NAME, words::KIND], &facts.exports, |(name, kind)| {
+        (listed(texts::EXPORTS, texts::EXPORTS_NOTE, [texts::NAME, texts::KIND], &facts.exports, |(name, kind)| {
             [html! { span .data { (abi::text(name)) } }, html! { (abi::text(kind)) }]
         }))
-        (listed(words::SECTIONS, words::SECTIONS_NOTE, [words::NAME, words::SIZE], &facts.sections, |(name, bytes)| {
+        (listed(texts::SECTIONS, texts::SECTIONS_NOTE, [texts::NAME, texts::SIZE], &facts.sections, |(name, bytes)| {
             [html! { span .data { (abi::text(name)) } }, html! { (format::bytes(*bytes)) }]
         }))
     }
@@ -73,32 +71,32 @@ fn markup(address: Address, contract: &Contract, maker: Markup) -> Markup {
 
 /// Origin of the interface, and how readers can verify the source. The explorer itself verifies nothing.
 fn verification(address: Address, contract: &Contract) -> Markup {
-    let command = words::verify(address);
+    let command = crate::texts::verify_command(address);
     let rows =
-        [(words::INTERFACE, html! { (interface::whose(contract)) }), (words::SOURCE, html! { (words::SOURCE_NOT_SHOWN) })];
+        [(texts::INTERFACE, html! { (interface::abi_source(contract)) }), (texts::SOURCE, html! { (texts::SOURCE_NOT_SHOWN) })];
     html! {
         section #source {
-            h2 { (words::VERIFICATION) }
+            h2 { (texts::VERIFICATION) }
             (parts::facts(&rows))
             p {
-                (words::VERIFY)
-                button .copy type="button" data-copy=(command) aria-label=(words::COPY_COMMAND) hidden {}
+                (texts::VERIFY)
+                button .copy type="button" data-copy=(command) aria-label=(texts::COPY_COMMAND) hidden {}
             }
             pre .bytes tabindex="0" { code { (command) } }
-            p { (words::VERIFY_PRINTS) " " (parts::hash(contract.code_hash)) }
-            p .note { (words::VERIFY_HOW) }
+            p { (texts::VERIFY_PRINTS) " " (parts::hash(contract.code_hash)) }
+            p .note { (texts::VERIFY_HOW) }
         }
     }
 }
 
 fn listed<T>(title: &str, note: &str, columns: [&str; 2], items: &[T], cells: impl Fn(&T) -> [Markup; 2]) -> Markup {
-    let rows: Vec<_> = items.iter().take(MOST).map(|item| cells(item).into()).collect();
+    let rows: Vec<_> = items.iter().take(MAX_LISTED).map(|item| cells(item).into()).collect();
     html! {
         section {
             h2 { (title) " (" (items.len()) ")" }
             p .note { (note) }
             (parts::table(title, &columns, rows))
-            @if items.len() > MOST { p .note { (words::AND_MORE) " " (items.len() - MOST) } }
+            @if items.len() > MAX_LISTED { p .note { (texts::AND_MORE) " " (items.len() - MAX_LISTED) } }
         }
     }
 }
@@ -107,20 +105,20 @@ fn listed<T>(title: &str, note: &str, columns: [&str; 2], items: &[T], cells: im
 mod tests {
     use super::super::subject::Source;
     use super::*;
-    use crate::indexer::contracts::Facts;
+    use crate::indexer::contracts::ModuleInfo;
     use alloy_primitives::B256;
 
     #[test]
-    fn names_in_a_module_are_text_and_nothing_else() {
+    fn module_names_are_escaped() {
         let hostile = "<script>alert(1)</script>\u{202e}\"'&".to_owned();
-        let facts = Facts {
+        let facts = ModuleInfo {
             imports: vec![(hostile.clone(), hostile.clone()); 10_000],
             exports: vec![(hostile.clone(), hostile.clone())],
             sections: vec![(hostile.clone(), u64::MAX)],
             problem: Some(hostile),
             module_bytes: u64::MAX,
             memory_pages: u64::MAX,
-            ..Facts::default()
+            ..ModuleInfo::default()
         };
         let contract = Contract { facts, ..Contract::default() };
         let page = markup(Address::ZERO, &contract, html! {}).into_string();
@@ -130,18 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_what_is_known_of_the_source_and_how_to_check_it() {
+    fn page_shows_abi_source_and_verify_command() {
         let address = Address::repeat_byte(0xab);
         for (source, said) in [
-            (Source::Module, words::SOURCE_MODULE),
-            (Source::Uploaded, words::SOURCE_UPLOADED),
-            (Source::Nobody, words::SOURCE_NOBODY),
+            (Source::Module, texts::SOURCE_MODULE),
+            (Source::Uploaded, texts::SOURCE_UPLOADED),
+            (Source::Missing, texts::SOURCE_NOBODY),
         ] {
             let contract = Contract { source, code_hash: B256::repeat_byte(0x5c), ..Contract::default() };
             let page = verification(address, &contract).into_string();
             // Templates escape quotes, so the expected text needs it too.
             let shows = |text: &str| page.contains(&html! { (text) }.into_string());
-            assert!(shows(said) && shows(words::SOURCE_NOT_SHOWN), "{page}");
+            assert!(shows(said) && shows(texts::SOURCE_NOT_SHOWN), "{page}");
             let command = format!("corniche contract verify {address}");
             assert!(
                 page.contains(&format!("data-copy=\"{command}\"")) && page.contains(&format!("<code>{command}</code>")),

@@ -5,11 +5,13 @@ use super::{
     subject::{self, Contract, Subject},
 };
 use crate::{
-    abi::{self, Known},
+    abi::{self, KnownAbis},
+    app_state::AppState,
     database::{Place, Read, sql},
     links,
-    site::Site,
-    words::{contract as words, list, transaction},
+    pages::account::texts::contract as texts,
+    pages::transactions::texts as transaction_texts,
+    texts::list,
 };
 use alloy_primitives::{Address, B256};
 use axum::extract::{Path, Query, State};
@@ -19,18 +21,18 @@ use sqlx::any::AnyRow;
 use std::sync::Arc;
 
 /// Maximum number of events in the filter.
-const MOST: usize = 100;
+const MAX_EVENTS: usize = 100;
 
 /// Query: start of the list, and filter.
 #[derive(Debug, Deserialize)]
-pub struct Wanted {
+pub struct EventQuery {
     before: Option<i64>,
     event: Option<String>,
 }
 
 /// A log, with the hash and the time of its transaction.
 #[derive(Debug)]
-struct Logged {
+struct LogEntry {
     hash: B256,
     time_ms: u64,
     topics: Vec<B256>,
@@ -40,25 +42,25 @@ struct Logged {
 }
 
 /// `/address/{address}/events`
-pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(wanted): Query<Wanted>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(wanted): Query<EventQuery>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
     let event = wanted.event.as_deref().filter(|event| !event.is_empty()).map(topic).transpose()?;
-    let mut rows = rows(&site, subject.address, event, wanted.before.unwrap_or(i64::MAX)).await?;
+    let mut rows = rows(&app, subject.address, event, wanted.before.unwrap_or(i64::MAX)).await?;
     let last = transactions::last(&mut rows)?;
-    let logs = rows.iter().map(Logged::read).collect::<Result<Vec<_>, _>>()?;
+    let logs = rows.iter().map(LogEntry::read).collect::<Result<Vec<_>, _>>()?;
     let list = List { logs: &logs, last, is_first: wanted.before.is_none(), may_be_live: subject.may_be_live() };
     let body = markup(subject.address, contract, event, &list);
-    Ok(subject.page(&site, words::EVENTS, body))
+    Ok(subject.page(&app, texts::EVENTS, body))
 }
 
 fn topic(text: &str) -> Result<B256, Failure> {
-    text.parse().map_err(|_| Failure::BadRequest(words::BAD_EVENT.into()))
+    text.parse().map_err(|_| Failure::BadRequest(texts::BAD_EVENT.into()))
 }
 
 /// Reads the logs, up to one row more than a page has.
-async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -> Result<Vec<AnyRow>, Failure> {
-    let readers = site.database.readers();
+async fn rows(app: &AppState, address: Address, event: Option<B256>, before: i64) -> Result<Vec<AnyRow>, Failure> {
+    let readers = app.database.readers();
     let address = address.to_vec();
     let rows = match event {
         None => {
@@ -75,7 +77,7 @@ async fn rows(site: &Site, address: Address, event: Option<B256>, before: i64) -
     Ok(rows)
 }
 
-impl Logged {
+impl LogEntry {
     fn read(row: &AnyRow) -> Result<Self, Failure> {
         let topics = row.bytes("topics")?.chunks_exact(32).map(B256::from_slice).collect();
         Ok(Self {
@@ -90,7 +92,7 @@ impl Logged {
 
 /// Events of a page.
 struct List<'a> {
-    logs: &'a [Logged],
+    logs: &'a [LogEntry],
     /// Place of the last log, if a further page exists.
     last: Option<Place>,
     is_first: bool,
@@ -103,7 +105,7 @@ fn markup(address: Address, contract: &Contract, event: Option<B256>, list: &Lis
     let here = event.map_or_else(|| page.clone(), |event| format!("{page}?event={event}"));
     html! {
         section {
-            h2 { (words::EVENTS) }
+            h2 { (texts::EVENTS) }
             (choice(&page, contract, event))
         }
         div #events data-live=[(list.is_first && list.may_be_live).then_some("events")] {
@@ -117,27 +119,27 @@ fn markup(address: Address, contract: &Contract, event: Option<B256>, list: &Lis
 /// Form that filters by event.
 fn choice(page: &str, contract: &Contract, chosen: Option<B256>) -> Markup {
     let events = contract.interface.iter().flat_map(|interface| interface.events()).filter(|event| !event.anonymous);
-    let events: Vec<_> = events.take(MOST).map(|event| (event.selector(), event.signature())).collect();
+    let events: Vec<_> = events.take(MAX_EVENTS).map(|event| (event.selector(), event.signature())).collect();
     html! {
         @if !events.is_empty() {
             form .choice action=(page) {
-                label for="event" { (words::EVENT) }
+                label for="event" { (texts::EVENT) }
                 select #event name="event" {
-                    option value="" { (words::ALL_EVENTS) }
+                    option value="" { (texts::ALL_EVENTS) }
                     @for (topic, signature) in &events {
                         option value=(topic) selected[chosen == Some(*topic)] { (abi::text(signature).chars().take(120).collect::<String>()) }
                     }
                 }
-                button { (words::SHOW) }
+                button { (texts::SHOW) }
             }
         }
     }
 }
 
-fn show_log(address: Address, log: &Logged, known: &Known) -> Markup {
+fn show_log(address: Address, log: &LogEntry, known: &KnownAbis) -> Markup {
     html! {
         article .log {
-            p .note { (transaction::TITLE) " " (parts::transaction(log.hash)) ", " (parts::time(log.time_ms)) }
+            p .note { (transaction_texts::TITLE) " " (parts::transaction(log.hash)) ", " (parts::time(log.time_ms)) }
             @match transactions::event(known, address, &log.topics, (&log.data, log.bytes)) {
                 Some(event) => { (transactions::decoded(&event)) },
                 None => {
@@ -161,7 +163,7 @@ mod tests {
     fn page(topics: Vec<B256>, data: Vec<u8>) -> String {
         let contract = Contract { interface: parse_abi(ABI), ..Contract::default() };
         let bytes = data.len() as u64;
-        let log = Logged { hash: B256::ZERO, time_ms: 0, topics, data, bytes };
+        let log = LogEntry { hash: B256::ZERO, time_ms: 0, topics, data, bytes };
         let list = List { logs: &[log], last: None, is_first: true, may_be_live: true };
         markup(Address::ZERO, &contract, None, &list).into_string()
     }
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_said_in_the_contracts_words() {
+    fn log_is_decoded() {
         let shown = page(said(), DynSolValue::String("<img src=x onerror=alert(1)>\u{202e}".into()).abi_encode());
         assert!(
             shown.contains("Said(string)")
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_what_it_says_stays_bytes() {
+    fn malformed_log_is_shown_as_bytes() {
         for data in [vec![], vec![0xff; 64], vec![0xff; 1 << 20], DynSolValue::String("x".repeat(1 << 20)).abi_encode()] {
             let shown = page(said(), data);
             assert!(shown.contains("start=\"0\"") && shown.len() < 6_000, "{}", shown.len());

@@ -3,10 +3,7 @@
 //! Forms work without scripts: the server returns the page with the typed values and the result.
 
 use super::super::{Failure, parts, transactions};
-use crate::{
-    abi, format, links,
-    words::{contract as words, list},
-};
+use crate::{abi, format, links, pages::account::texts::contract as texts, texts::list};
 use alloy_dyn_abi::{DynSolType, JsonAbiExt};
 use alloy_json_abi::{Function, JsonAbi, Param, StateMutability};
 use alloy_primitives::{Address, Bytes, U256};
@@ -17,17 +14,17 @@ use std::collections::BTreeMap;
 pub const ON_A_PAGE: usize = 50;
 
 /// Upper bound of the parameter `first`. No interface has so many functions.
-const MOST_FIRST: usize = 1_000_000;
+const MAX_OFFSET: usize = 1_000_000;
 
 /// Maximum number of parameters of a function with a form.
-const MOST_FIELDS: usize = 32;
+const MAX_FIELDS: usize = 32;
 
 /// Maximum length of a field's value in bytes. The size of a transaction bounds the input of a call anyway.
-const MOST_TYPED: usize = 32 << 10;
+const MAX_INPUT_BYTES: usize = 32 << 10;
 
 /// Request to a page with forms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct FormInput {
     /// Selector of the called function.
     pub function: Option<[u8; 4]>,
     /// Typed values, by position of the parameter.
@@ -42,34 +39,34 @@ pub struct Asked {
 
 /// Error in a field or in the whole call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct FieldError {
     /// Position of the field; [`COINS`] for the currency, `None` for the whole call.
     pub field: Option<usize>,
     /// Error message.
     pub problem: String,
 }
 
-/// Value of [`Wrong::field`] for the field of the currency.
+/// Value of [`FieldError::field`] for the field of the currency.
 pub const COINS: usize = usize::MAX;
 
-impl Asked {
+impl FormInput {
     /// Reads a request from a URL's query. Ignores parameters with other names.
     pub fn read(query: &[(String, String)]) -> Result<Self, Failure> {
-        let mut asked = Self::default();
+        let mut submitted = Self::default();
         for (name, value) in query {
             match name.as_str() {
-                "f" => asked.function = Some(selector(value)?),
-                "value" => asked.coins = value.trim().to_owned(),
-                "from" => asked.from = Some(super::parse(value)?),
-                "first" => asked.first = value.parse().unwrap_or(0).min(MOST_FIRST),
+                "f" => submitted.function = Some(selector(value)?),
+                "value" => submitted.coins = value.trim().to_owned(),
+                "from" => submitted.from = Some(super::parse(value)?),
+                "first" => submitted.first = value.parse().unwrap_or(0).min(MAX_OFFSET),
                 name => {
-                    if let Some(at) = name.strip_prefix('a').and_then(|at| at.parse().ok()).filter(|at| *at < MOST_FIELDS) {
-                        asked.values.insert(at, value.clone());
+                    if let Some(at) = name.strip_prefix('a').and_then(|at| at.parse().ok()).filter(|at| *at < MAX_FIELDS) {
+                        submitted.values.insert(at, value.clone());
                     }
                 }
             }
         }
-        Ok(asked)
+        Ok(submitted)
     }
 
     /// Returns `true` if the request calls this function.
@@ -85,7 +82,7 @@ impl Asked {
 fn selector(text: &str) -> Result<[u8; 4], Failure> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let bytes = hex::decode(digits).ok().and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| Failure::BadRequest(words::BAD_SELECTOR.into()))
+    bytes.ok_or_else(|| Failure::BadRequest(texts::BAD_SELECTOR.into()))
 }
 
 /// Returns `true` for a read-only function (`view` or `pure`).
@@ -107,31 +104,31 @@ pub fn of_page(interface: &JsonAbi, reading: bool, first: usize) -> (Vec<&Functi
 /// Finds a function by its selector.
 pub fn find(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure> {
     let mut functions = interface.functions();
-    let missing = || Failure::NotFound(words::no_function(&hex::encode(selector)));
+    let missing = || Failure::NotFound(texts::no_function(&hex::encode(selector)));
     functions.find(|function| function.selector().0 == selector).ok_or_else(missing)
 }
 
 /// Encodes a call.
-pub fn encode(function: &Function, asked: &Asked) -> Result<Bytes, Wrong> {
-    if function.inputs.len() > MOST_FIELDS {
-        return Err(Wrong { field: None, problem: words::TOO_MANY_FIELDS.into() });
+pub fn encode(function: &Function, submitted: &FormInput) -> Result<Bytes, FieldError> {
+    if function.inputs.len() > MAX_FIELDS {
+        return Err(FieldError { field: None, problem: texts::TOO_MANY_FIELDS.into() });
     }
     let value = |(at, input): (usize, &Param)| {
-        let typed = asked.typed(at);
-        let wrong = |problem: String| Wrong { field: Some(at), problem };
-        if typed.len() > MOST_TYPED {
-            return Err(wrong(words::TOO_LONG.into()));
+        let typed = submitted.typed(at);
+        let wrong = |problem: String| FieldError { field: Some(at), problem };
+        if typed.len() > MAX_INPUT_BYTES {
+            return Err(wrong(texts::TOO_LONG.into()));
         }
         abi::parse(input, typed).map_err(wrong)
     };
     let values = function.inputs.iter().enumerate().map(value).collect::<Result<Vec<_>, _>>()?;
     let call = function.abi_encode_input(&values);
-    call.map(Bytes::from).map_err(|error| Wrong { field: None, problem: abi::text(&error.to_string()) })
+    call.map(Bytes::from).map_err(|error| FieldError { field: None, problem: abi::text(&error.to_string()) })
 }
 
 /// Parses an amount of the chain's currency and returns it in wei. Empty text is 0.
-pub fn coins(typed: &str) -> Result<U256, Wrong> {
-    let wrong = || Wrong { field: Some(COINS), problem: words::NO_AMOUNT.into() };
+pub fn coins(typed: &str) -> Result<U256, FieldError> {
+    let wrong = || FieldError { field: Some(COINS), problem: texts::NO_AMOUNT.into() };
     if typed.is_empty() {
         return Ok(U256::ZERO);
     }
@@ -151,31 +148,31 @@ pub struct Form<'a> {
     /// Ticker of the chain's currency.
     pub currency: &'a str,
     /// Request to the page. It may call another function.
-    pub asked: &'a Asked,
+    pub submitted: &'a FormInput,
     /// Error in the request, if it calls this function.
-    pub wrong: Option<&'a Wrong>,
+    pub wrong: Option<&'a FieldError>,
 }
 
 impl Form<'_> {
     /// Draws the form with the typed values, and `answer` below it.
     pub fn markup(&self, answer: Markup) -> Markup {
-        let (function, asked) = (self.function, self.asked);
+        let (function, submitted) = (self.function, self.submitted);
         let selector = hex::encode(function.selector());
         let id = format!("f-{selector}");
-        let fits = function.inputs.len() <= MOST_FIELDS;
+        let fits = function.inputs.len() <= MAX_FIELDS;
         html! {
             article .function id=(id) {
                 h3 { code { (abi::text(&function.name)) } " " span .note { "0x" (selector) } }
                 @if !fits {
-                    p .note { (words::TOO_MANY_FIELDS) }
+                    p .note { (texts::TOO_MANY_FIELDS) }
                 } @else {
                     form .call action={ (self.page) "#" (id) } data-function=(selector) {
                         input type="hidden" name="f" value=(selector);
-                        @if asked.first > 0 { input type="hidden" name="first" value=(asked.first); }
+                        @if submitted.first > 0 { input type="hidden" name="first" value=(submitted.first); }
                         @for (at, input) in function.inputs.iter().enumerate() { (self.field(&id, at, input)) }
                         @if takes_coins(function) { (self.coins(&id)) }
                         @if let Some(problem) = self.problem(None) { p .wrong role="alert" { (problem) } }
-                        button { (self.button) @if self.button != words::ASK { " " (short(&function.name)) } }
+                        button { (self.button) @if self.button != texts::ASK { " " (short(&function.name)) } }
                         div .answer role="status" { (answer) }
                     }
                 }
@@ -187,8 +184,8 @@ impl Form<'_> {
         let id = format!("{form}-{at}");
         let kind = abi::text(&input.selector_type());
         let (name, kind) = (short(&input.name), kind.chars().take(80).collect::<String>());
-        let is_this = self.asked.of(self.function);
-        let typed = if is_this { self.asked.typed(at) } else { "" };
+        let is_this = self.submitted.of(self.function);
+        let typed = if is_this { self.submitted.typed(at) } else { "" };
         let problem = self.problem(Some(at));
         let about = problem.is_some().then(|| format!("{id}-wrong"));
         html! {
@@ -210,11 +207,11 @@ impl Form<'_> {
 
     fn coins(&self, form: &str) -> Markup {
         let id = format!("{form}-coins");
-        let typed = if self.asked.of(self.function) { self.asked.coins.as_str() } else { "" };
+        let typed = if self.submitted.of(self.function) { self.submitted.coins.as_str() } else { "" };
         let problem = self.problem(Some(COINS));
         html! {
             div .field {
-                label for=(id) { (words::COINS) " " span .note { (self.currency) } }
+                label for=(id) { (texts::COINS) " " span .note { (self.currency) } }
                 input id=(id) name="value" value=(typed) placeholder="0" inputmode="decimal" autocomplete="off" aria-invalid=[problem.map(|_| "true")];
                 @if let Some(problem) = problem { p .wrong role="alert" { (problem) } }
             }
@@ -233,7 +230,7 @@ fn short(name: &str) -> String {
 /// Placeholder that shows how to write a value of this type.
 fn hint(kind: &str) -> &'static str {
     match kind {
-        "address" => words::ADDRESS_HINT,
+        "address" => texts::ADDRESS_HINT,
         "string" => "",
         kind if kind.ends_with(']') => "[…, …]",
         kind if kind.starts_with('(') => "(…, …)",
@@ -253,9 +250,9 @@ pub fn pages(page: &str, first: usize, all: usize) -> Markup {
     html! {
         @if all > ON_A_PAGE || first > 0 {
             nav .pages aria-label=(list::PAGES) {
-                @if first > 0 { a rel="prev" href={ (page) "?first=" (first.saturating_sub(ON_A_PAGE)) } { (words::EARLIER) } }
+                @if first > 0 { a rel="prev" href={ (page) "?first=" (first.saturating_sub(ON_A_PAGE)) } { (texts::EARLIER) } }
                 span .note { (from) "–" (list::of(&to, &of)) }
-                @if first + ON_A_PAGE < all { a rel="next" href={ (page) "?first=" (first + ON_A_PAGE) } { (words::LATER) } }
+                @if first + ON_A_PAGE < all { a rel="next" href={ (page) "?first=" (first + ON_A_PAGE) } { (texts::LATER) } }
             }
         }
     }
@@ -265,17 +262,17 @@ pub fn pages(page: &str, first: usize, all: usize) -> Markup {
 pub fn no_interface(address: Address) -> Markup {
     html! {
         section {
-            p { (words::NO_INTERFACE) }
-            p { a href=(links::account_part(address, super::subject::ABI)) { (words::UPLOAD) } }
+            p { (texts::NO_INTERFACE) }
+            p { a href=(links::account_part(address, super::subject::ABI)) { (texts::UPLOAD) } }
         }
     }
 }
 
 /// Reason of a revert: the contract's own error, Solidity's built-in error, or the node's message.
-pub fn undone(known: &abi::Known, address: Address, message: &str, data: &[u8]) -> Markup {
+pub fn reverted(known: &abi::KnownAbis, address: Address, message: &str, data: &[u8]) -> Markup {
     let error = known.error(address, data).or_else(|| abi::refusal(data));
     html! {
-        p { span .tag.bad { (crate::words::status::REVERTED) } }
+        p { span .tag.bad { (crate::texts::status::REVERTED) } }
         @match error {
             Some(error) => { (transactions::decoded(&error)) },
             None => {

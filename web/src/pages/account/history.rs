@@ -5,11 +5,12 @@ use super::{
     subject::{self, Subject},
 };
 use crate::{
-    abi::Known,
+    abi::KnownAbis,
+    app_state::AppState,
     database::{Place, Read, sql},
     links,
-    site::Site,
-    words::{account as words, transaction},
+    pages::account::texts,
+    pages::transactions::texts as transaction_texts,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -18,29 +19,29 @@ use sqlx::any::AnyRow;
 use std::sync::Arc;
 
 /// `/address/{address}/transactions`
-pub async fn transactions(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
-    let mut rows = newest(&site, subject.address, from.before.unwrap_or(i64::MAX), ROWS + 1).await?;
+pub async fn transactions(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
+    let mut rows = newest(&app, subject.address, from.before.unwrap_or(i64::MAX), ROWS + 1).await?;
     let last = transactions::last(&mut rows)?;
-    let table = transactions::table(&site, &rows).await?;
-    Ok(list(&site, &subject, (subject::TRANSACTIONS, words::TRANSACTIONS, words::TRANSACTIONS_NOTE), table, last, &from))
+    let table = transactions::table(&app, &rows).await?;
+    Ok(list(&app, &subject, (subject::TRANSACTIONS, texts::TRANSACTIONS, texts::TRANSACTIONS_NOTE), table, last, &from))
 }
 
 /// Reads an account's transactions before a place, newest first.
-pub async fn newest(site: &Site, address: Address, before: i64, most: i64) -> Result<Vec<AnyRow>, Failure> {
+pub async fn newest(app: &AppState, address: Address, before: i64, most: i64) -> Result<Vec<AnyRow>, Failure> {
     let text = "SELECT t.place, t.hash, t.sender, t.recipient, t.created, t.value, t.selector, t.gas_used, t.gas_price, t.succeeded, t.time_ms \
                 FROM activity a JOIN transactions t ON t.place = a.place WHERE a.address = $1 AND a.place < $2 ORDER BY a.place DESC LIMIT $3";
-    Ok(sql(text).bind(address.to_vec()).bind(before).bind(most).fetch_all(site.database.readers()).await?)
+    Ok(sql(text).bind(address.to_vec()).bind(before).bind(most).fetch_all(app.database.readers()).await?)
 }
 
 /// `/address/{address}/transfers`
-pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn transfers(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let text = "SELECT s.place, m.token, m.sender, m.recipient, m.token_id, m.amount, m.time_ms, t.symbol, t.decimals, x.hash \
                 FROM transfer_sides s JOIN transfers m ON m.place = s.place JOIN tokens t ON t.address = m.token \
                 JOIN transactions x ON x.place = m.transaction_place WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
     let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let last = transactions::last(&mut rows)?;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let (sender, recipient) = (row.address("sender")?, row.address("recipient")?);
@@ -48,8 +49,8 @@ pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String
         Ok(vec![
             parts::transaction(row.hash("hash")?),
             direction(subject.address, sender, recipient),
-            end(sender, words::MINTED),
-            end(recipient, words::BURNED),
+            end(sender, texts::MINTED),
+            end(recipient, texts::BURNED),
             html! {
                 (parts::tokens(row.amount("amount")?, row.number("decimals")?)) " " (token(row)?)
                 @if let Some(id) = id { " " (token_id(id)) }
@@ -57,51 +58,57 @@ pub async fn transfers(State(site): State<Arc<Site>>, Path(address): Path<String
             parts::time(row.number("time_ms")?),
         ])
     };
-    let columns =
-        [transaction::HASH, words::DIRECTION, transaction::FROM, transaction::TO, transaction::VALUE, transaction::AGE];
-    let table = parts::table(words::TRANSFERS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    Ok(list(&site, &subject, (subject::TRANSFERS, words::TRANSFERS, words::TRANSFERS_NOTE), table, last, &from))
+    let columns = [
+        transaction_texts::TXN_HASH,
+        texts::DIRECTION,
+        transaction_texts::FROM,
+        transaction_texts::TO,
+        transaction_texts::VALUE,
+        transaction_texts::AGE,
+    ];
+    let table = parts::table(texts::TRANSFERS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    Ok(list(&app, &subject, (subject::TRANSFERS, texts::TRANSFERS, texts::TRANSFERS_NOTE), table, last, &from))
 }
 
 /// `/address/{address}/calls`
-pub async fn calls(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn calls(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(from): Query<Before>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let text = "SELECT s.place, c.kind, c.sender, c.recipient, c.value, c.selector, c.error, x.hash, x.time_ms FROM call_sides s \
                 JOIN calls c ON c.place = s.place JOIN transactions x ON x.place = c.transaction_place \
                 WHERE s.address = $1 AND s.place < $2 ORDER BY s.place DESC LIMIT $3";
     let query = sql(text).bind(subject.address.to_vec()).bind(from.before.unwrap_or(i64::MAX)).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let last = transactions::last(&mut rows)?;
-    let known = Known::methods_of(&site.database, &rows).await?;
-    let currency = site.now().currency;
+    let known = KnownAbis::methods_of(&app.database, &rows).await?;
+    let currency = app.status().currency;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let method = row.selector("selector")?.map(|selector| known.method_or_selector(selector));
         Ok(vec![
             parts::transaction(row.hash("hash")?),
             html! { (row.text("kind")?) @if let Some(error) = row.maybe_text("error")? { " " span .tag.bad { (crate::abi::text(&error)) } } },
-            html! { span .method { (method.as_deref().unwrap_or(transaction::TRANSFER)) } },
+            html! { span .method { (method.as_deref().unwrap_or(transaction_texts::TRANSFER)) } },
             parts::account(row.address("sender")?),
-            row.maybe_address("recipient")?.map_or(html! { (transaction::CREATION) }, parts::account),
+            row.maybe_address("recipient")?.map_or(html! { (transaction_texts::CREATION) }, parts::account),
             parts::coins(row.amount("value")?, &currency),
             parts::time(row.number("time_ms")?),
         ])
     };
     let columns = [
-        transaction::HASH,
-        transaction::KIND,
-        transaction::METHOD,
-        transaction::FROM,
-        transaction::TO,
-        transaction::VALUE,
-        transaction::AGE,
+        transaction_texts::TXN_HASH,
+        transaction_texts::KIND,
+        transaction_texts::METHOD,
+        transaction_texts::FROM,
+        transaction_texts::TO,
+        transaction_texts::VALUE,
+        transaction_texts::AGE,
     ];
-    let table = parts::table(words::CALLS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
-    Ok(list(&site, &subject, (subject::CALLS, words::CALLS, words::CALLS_NOTE), table, last, &from))
+    let table = parts::table(texts::CALLS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    Ok(list(&app, &subject, (subject::CALLS, texts::CALLS, texts::CALLS_NOTE), table, last, &from))
 }
 
 /// Page with one list. `end` is the last segment of its URL, `name` its title, `note` its explanation.
 fn list(
-    site: &Site,
+    app: &AppState,
     subject: &Subject,
     (end, name, note): (&str, &str, &str),
     table: Markup,
@@ -114,19 +121,19 @@ fn list(
     let body = html! {
         section id=(end) data-live=[(is_newest && subject.may_be_live()).then_some(end)] {
             h2 { (name) }
-            p .note { (note) @if let Some(file) = file { " " a href=(file) download { (words::AS_FILE) } } }
+            p .note { (note) @if let Some(file) = file { " " a href=(file) download { (texts::AS_FILE) } } }
             (table)
             (parts::older(&here, last, is_newest))
         }
     };
-    subject.page(site, name, body)
+    subject.page(app, name, body)
 }
 
 fn direction(subject: Address, sender: Address, recipient: Address) -> Markup {
     match (sender == subject, recipient == subject) {
-        (true, true) => html! { (words::TO_ITSELF) },
-        (true, false) => html! { span .tag { (words::OUT) } },
-        _ => html! { span .tag.good { (words::IN) } },
+        (true, true) => html! { (texts::TO_ITSELF) },
+        (true, false) => html! { span .tag { (texts::OUT) } },
+        _ => html! { span .tag.good { (texts::IN) } },
     }
 }
 

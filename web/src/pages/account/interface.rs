@@ -5,15 +5,16 @@ use super::{
     subject::{self, Contract, Source, Subject},
 };
 use crate::{
-    abi, format,
+    abi,
+    app_state::AppState,
+    format,
     indexer::{
-        contracts::{MOST_ABI_BYTES, parse_abi},
+        contracts::{MAX_ABI_BYTES, parse_abi},
         tokens::clean,
-        uploads::{Refused, mentions},
+        uploads::{UploadError, count_selectors},
     },
     links,
-    site::Site,
-    words::contract as words,
+    pages::account::texts::contract as texts,
 };
 use alloy_json_abi::JsonAbi;
 use alloy_primitives::Address;
@@ -27,27 +28,27 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 /// Maximum number of listed names of a kind. The JSON contains all.
-const MOST: usize = 200;
+const MAX_SIGNATURES: usize = 200;
 
 /// Maximum size of JSON in the page, in bytes. Larger JSON is only linked.
-const MOST_JSON: usize = 24 << 10;
+const MAX_JSON: usize = 24 << 10;
 
 /// Maximum size of an upload's body in bytes. Form encoding may turn a byte of JSON into three.
-pub const MOST_FORM_BYTES: usize = 3 * MOST_ABI_BYTES + 1_024;
+pub const MAX_FORM_BYTES: usize = 3 * MAX_ABI_BYTES + 1_024;
 
 /// `/address/{address}/abi`
-pub async fn show(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn show(State(app): State<Arc<AppState>>, Path(address): Path<String>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    Ok(subject.page(&site, words::INTERFACE, markup(subject.address, contract, "", None)))
+    Ok(subject.page(&app, texts::INTERFACE, markup(subject.address, contract, "", None)))
 }
 
 /// `/address/{address}/abi.json`
-pub async fn json(State(site): State<Arc<Site>>, Path(address): Path<String>) -> Result<Response, Failure> {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn json(State(app): State<Arc<AppState>>, Path(address): Path<String>) -> Result<Response, Failure> {
+    let subject = Subject::load(&app, &address).await?;
     let abi = subject.contract()?.abi.clone();
     match abi.is_empty() {
-        true => Err(Failure::NotFound(format!("{}: {}", subject.address, words::SOURCE_NOBODY))),
+        true => Err(Failure::NotFound(format!("{}: {}", subject.address, texts::SOURCE_NOBODY))),
         false => Ok(([("content-type", "application/json")], abi).into_response()),
     }
 }
@@ -60,93 +61,93 @@ pub struct Upload {
 
 /// `POST /address/{address}/abi`
 pub async fn upload(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     Path(address): Path<String>,
     form: Result<Form<Upload>, FormRejection>,
 ) -> Result<Response, Failure> {
-    let subject = Subject::load(&site, &address).await?;
+    let subject = Subject::load(&app, &address).await?;
     let Form(upload) = form.map_err(|_| Failure::BadRequest(too_large()))?;
-    let kept = match check(&site, &subject, &upload.abi).await? {
-        Ok(()) => site.uploads.keep(subject.address, upload.abi.clone()).await,
-        Err(problem) => return Ok(again(&site, &subject, &upload.abi, &problem)),
+    let kept = match check(&app, &subject, &upload.abi).await? {
+        Ok(()) => app.uploads.keep(subject.address, upload.abi.clone()).await,
+        Err(problem) => return Ok(again(&app, &subject, &upload.abi, &problem)),
     };
     match kept {
         Ok(()) => Ok(Redirect::to(&links::account_part(subject.address, subject::ABI)).into_response()),
-        Err(Refused::Database(error)) => Err(error.into()),
-        Err(Refused::Node(error)) => Err(error.into()),
-        Err(refused) => Ok(again(&site, &subject, &upload.abi, &refused.to_string())),
+        Err(UploadError::Database(error)) => Err(error.into()),
+        Err(UploadError::Node(error)) => Err(error.into()),
+        Err(refused) => Ok(again(&app, &subject, &upload.abi, &refused.to_string())),
     }
 }
 
 /// Page with the uploaded text and the error.
-fn again(site: &Site, subject: &Subject, sent: &str, problem: &str) -> Response {
+fn again(app: &AppState, subject: &Subject, sent: &str, problem: &str) -> Response {
     let contract = subject.contract.clone().unwrap_or_default();
     let body = markup(subject.address, &contract, sent, Some(problem));
-    (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(site, words::INTERFACE, body)).into_response()
+    (axum::http::StatusCode::UNPROCESSABLE_ENTITY, subject.page(app, texts::INTERFACE, body)).into_response()
 }
 
 /// Checks an uploaded interface: it must be valid, and the code must contain its selectors. Nothing more can be verified here.
-async fn check(site: &Site, subject: &Subject, text: &str) -> Result<Result<(), String>, Failure> {
+async fn check(app: &AppState, subject: &Subject, text: &str) -> Result<Result<(), String>, Failure> {
     let has_room = match subject.contract()?.source {
-        Source::Module => Err(Refused::Carried.to_string()),
-        Source::Uploaded => Err(Refused::Taken.to_string()),
-        Source::Nobody => Ok(()),
+        Source::Module => Err(UploadError::Embedded.to_string()),
+        Source::Uploaded => Err(UploadError::AlreadyUploaded.to_string()),
+        Source::Missing => Ok(()),
     };
     let read = match has_room.and_then(|()| readable(text)) {
         Ok(interface) => interface,
         Err(problem) => return Ok(Err(problem)),
     };
-    let code = site.node.codes(vec![subject.address]).await?.pop().unwrap_or_default();
+    let code = app.node.codes(vec![subject.address]).await?.pop().unwrap_or_default();
     let compare = move || {
         let module = corniche_verifier::code::module(&code).map(std::borrow::Cow::into_owned).unwrap_or_default();
-        is_mentioned(&module, &read)
+        has_selectors(&module, &read)
     };
     tokio::task::spawn_blocking(compare).await.map_err(|error| Failure::Broken(error.to_string()))
 }
 
 /// Parses an interface.
 fn readable(text: &str) -> Result<JsonAbi, String> {
-    if text.len() > MOST_ABI_BYTES {
+    if text.len() > MAX_ABI_BYTES {
         return Err(too_large());
     }
-    parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| words::NO_JSON.into())
+    parse_abi(text).filter(|interface| !interface.is_empty()).ok_or_else(|| texts::NO_JSON.into())
 }
 
 /// The code must contain the selectors of at least three in four functions.
-fn is_mentioned(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
-    let (found, all) = mentions(module, offered);
+fn has_selectors(module: &[u8], offered: &JsonAbi) -> Result<(), String> {
+    let (found, all) = count_selectors(module, offered);
     if found == 0 || 4 * found < 3 * all {
-        return Err(words::not_mentioned(found, all));
+        return Err(texts::not_mentioned(found, all));
     }
     Ok(())
 }
 
 fn too_large() -> String {
-    format!("{} {}.", words::TOO_LARGE, format::bytes(MOST_ABI_BYTES as u64))
+    format!("{} {}.", texts::TOO_LARGE, format::bytes(MAX_ABI_BYTES as u64))
 }
 
 /// Text about the origin of the interface.
-pub fn whose(contract: &Contract) -> &'static str {
+pub fn abi_source(contract: &Contract) -> &'static str {
     match contract.source {
-        Source::Module => words::SOURCE_MODULE,
-        Source::Uploaded => words::SOURCE_UPLOADED,
-        Source::Nobody => words::SOURCE_NOBODY,
+        Source::Module => texts::SOURCE_MODULE,
+        Source::Uploaded => texts::SOURCE_UPLOADED,
+        Source::Missing => texts::SOURCE_NOBODY,
     }
 }
 
 fn markup(address: Address, contract: &Contract, sent: &str, problem: Option<&str>) -> Markup {
     html! {
-        section { h2 { (words::INTERFACE) } p { (whose(contract)) } }
+        section { h2 { (texts::INTERFACE) } p { (abi_source(contract)) } }
         @if let Some(interface) = &contract.interface {
-            (signatures(words::FUNCTIONS, interface.functions().map(|function| function.full_signature())))
-            (signatures(words::EVENTS, interface.events().map(|event| event.full_signature())))
-            (signatures(words::ERRORS, interface.errors().map(|error| error.signature())))
+            (signatures(texts::FUNCTIONS, interface.functions().map(|function| function.full_signature())))
+            (signatures(texts::EVENTS, interface.events().map(|event| event.full_signature())))
+            (signatures(texts::ERRORS, interface.errors().map(|error| error.signature())))
             (as_json(address, &contract.abi))
         }
-        @if contract.source == Source::Nobody {
+        @if contract.source == Source::Missing {
             (form(address, sent, problem))
         } @else if let Some(problem) = problem {
-            section #upload { h2 { (words::UPLOAD) } p .wrong role="alert" { (problem) } }
+            section #upload { h2 { (texts::UPLOAD) } p .wrong role="alert" { (problem) } }
         }
     }
 }
@@ -155,7 +156,7 @@ fn signatures(title: &str, signatures: impl Iterator<Item = String>) -> Markup {
     let (mut shown, mut all) = (Vec::new(), 0);
     for signature in signatures {
         all += 1;
-        if shown.len() < MOST {
+        if shown.len() < MAX_SIGNATURES {
             shown.push(abi::text(&signature).chars().take(256).collect::<String>());
         }
     }
@@ -164,7 +165,7 @@ fn signatures(title: &str, signatures: impl Iterator<Item = String>) -> Markup {
             section {
                 h2 { (title) " (" (format::number(all as u64)) ")" }
                 ul .signatures { @for signature in &shown { li { code { (signature) } } } }
-                @if all > shown.len() { p .note { (words::AND_MORE) " " (format::number((all - shown.len()) as u64)) } }
+                @if all > shown.len() { p .note { (texts::AND_MORE) " " (format::number((all - shown.len()) as u64)) } }
             }
         }
     }
@@ -174,13 +175,13 @@ fn as_json(address: Address, abi: &str) -> Markup {
     let link = links::account_part(address, "abi.json");
     // `clean` removes control characters and direction marks. Outside of strings JSON does not need them, and inside they are
     // harmful.
-    let text = (abi.len() <= MOST_JSON).then(|| clean(abi));
+    let text = (abi.len() <= MAX_JSON).then(|| clean(abi));
     html! {
         section {
-            h2 { (words::JSON) }
-            p { a href=(link) { (words::JSON_FILE) } ", " (format::bytes(abi.len() as u64)) }
+            h2 { (texts::JSON) }
+            p { a href=(link) { (texts::JSON_FILE) } ", " (format::bytes(abi.len() as u64)) }
             @if let Some(text) = text {
-                button .copy type="button" data-copy=(text) aria-label=(words::COPY_JSON) hidden { "⧉" }
+                button .copy type="button" data-copy=(text) aria-label=(texts::COPY_JSON) hidden { "⧉" }
                 pre .bytes tabindex="0" { code { (text) } }
             }
         }
@@ -189,19 +190,19 @@ fn as_json(address: Address, abi: &str) -> Markup {
 
 fn form(address: Address, sent: &str, problem: Option<&str>) -> Markup {
     let page = links::account_part(address, subject::ABI);
-    let sent: String = sent.chars().take(MOST_ABI_BYTES).collect();
+    let sent: String = sent.chars().take(MAX_ABI_BYTES).collect();
     html! {
         section #upload {
-            h2 { (words::UPLOAD) }
-            p { (words::UPLOAD_NOTE) }
+            h2 { (texts::UPLOAD) }
+            p { (texts::UPLOAD_NOTE) }
             form .call method="post" action={ (page) "#upload" } {
                 div .field {
-                    label for="abi" { (words::JSON) }
-                    textarea #abi name="abi" rows="8" required maxlength=(MOST_ABI_BYTES) spellcheck="false" placeholder="[{\"type\":\"function\", …}]"
+                    label for="abi" { (texts::JSON) }
+                    textarea #abi name="abi" rows="8" required maxlength=(MAX_ABI_BYTES) spellcheck="false" placeholder="[{\"type\":\"function\", …}]"
                         aria-invalid=[problem.map(|_| "true")] aria-describedby=[problem.map(|_| "abi-wrong")] { (sent) }
                     @if let Some(problem) = problem { p #abi-wrong .wrong role="alert" { (problem) } }
                 }
-                button { (words::UPLOAD_DO) }
+                button { (texts::UPLOAD_DO) }
             }
         }
     }
@@ -220,31 +221,33 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_needs_code_that_mentions_it() {
+    fn upload_requires_selectors_in_code() {
         let module = [b"\0asm\x01\0\0\0\x41".as_slice(), &[0x8a, 0xeb, 0x87, 0x9c, 0x78]].concat();
         let number = parse_abi(NUMBER).unwrap();
-        assert_eq!(is_mentioned(&module, &number), Ok(()));
-        let refused = is_mentioned(b"", &number).unwrap_err();
+        assert_eq!(has_selectors(&module, &number), Ok(()));
+        let refused = has_selectors(b"", &number).unwrap_err();
         assert!(refused.contains("0 of 1"), "{refused}");
         let other = parse_abi(r#"[{"type":"event","name":"E","inputs":[],"anonymous":false}]"#).unwrap();
-        assert!(is_mentioned(&module, &other).is_err(), "events alone say nothing that can be looked at");
+        assert!(has_selectors(&module, &other).is_err(), "events alone say nothing that can be looked at");
     }
 
     #[tokio::test]
-    async fn what_is_there_stays_and_the_page_says_why() {
+    async fn existing_abi_is_not_replaced() {
         const CONTRACT: Address = Address::repeat_byte(1);
         // A function with the same selector and other outputs. The code contains the selector, but the contract has an
         // interface already.
         let offered = NUMBER.replace("\"outputs\":[]", "\"outputs\":[{\"name\":\"misleading\",\"type\":\"uint256\"}]");
-        for (source, why) in [("module", Refused::Carried.to_string()), ("uploaded", Refused::Taken.to_string())] {
-            let filled = testing::filled().await;
+        for (source, why) in
+            [("module", UploadError::Embedded.to_string()), ("uploaded", UploadError::AlreadyUploaded.to_string())]
+        {
+            let filled = testing::test_app().await;
             let columns = &["address", "code_hash", "code_bytes", "abi", "abi_source", "facts"];
             let mut rows = Rows::new("contracts", columns);
             let (hash, abi) = (B256::ZERO.into(), NUMBER.to_owned().into());
             rows.push([CONTRACT.into(), hash, 8u64.into(), abi, source.to_owned().into(), "{}".to_owned().into()]);
             filled.write(rows).await;
             let form = Ok(Form(Upload { abi: offered.clone() }));
-            let answer = upload(State(Arc::clone(&filled.site)), Path(CONTRACT.to_string()), form).await.unwrap();
+            let answer = upload(State(Arc::clone(&filled.app)), Path(CONTRACT.to_string()), form).await.unwrap();
             assert_eq!(answer.status(), axum::http::StatusCode::UNPROCESSABLE_ENTITY);
             let page = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
             let page = String::from_utf8(page.into()).unwrap();
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_is_refused() {
+    fn invalid_upload_is_rejected() {
         for text in [
             "",
             "[]",
@@ -261,32 +264,32 @@ mod tests {
             "<script>",
             "[{\"type\":\"function\",\"name\":\"<script>\",\"inputs\":[],\"outputs\":[],\"stateMutability\":\"view\"}]",
         ] {
-            assert_eq!(readable(text).unwrap_err(), words::NO_JSON, "{text}");
+            assert_eq!(readable(text).unwrap_err(), texts::NO_JSON, "{text}");
         }
-        assert_eq!(readable(&" ".repeat(MOST_ABI_BYTES + 1)).unwrap_err(), too_large());
+        assert_eq!(readable(&" ".repeat(MAX_ABI_BYTES + 1)).unwrap_err(), too_large());
         let depth = "(".repeat(50_000);
         let deep = format!(
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"{depth}"}}],"outputs":[],"stateMutability":"view"}}]"#
         );
-        assert_eq!(readable(&deep).unwrap_err(), words::NO_JSON);
+        assert_eq!(readable(&deep).unwrap_err(), texts::NO_JSON);
     }
 
     #[test]
-    fn what_strangers_wrote_is_text_and_nothing_else() {
+    fn uploaded_abi_is_escaped() {
         let hostile = "</textarea></pre><script>alert(1)</script>\u{202e}";
         let abi = format!(
             r#"[{{"type":"function","name":"f","inputs":[{{"name":"x","type":"uint256","internalType":"{hostile}"}}],"outputs":[],"stateMutability":"view"}}]"#
         );
         let page = markup(Address::ZERO, &contract(&abi, Source::Uploaded), hostile, Some(hostile)).into_string();
-        assert!(!page.contains("<script") && page.contains(words::SOURCE_UPLOADED), "{page}");
+        assert!(!page.contains("<script") && page.contains(texts::SOURCE_UPLOADED), "{page}");
         let page = markup(Address::ZERO, &contract(&abi, Source::Module), "", None).into_string();
         let json = as_json(Address::ZERO, hostile).into_string();
         assert!(!json.contains("<script") && !json.contains('\u{202e}'), "{json}");
-        assert!(!page.contains("<form") && page.contains(words::SOURCE_MODULE) && !page.contains('\u{202e}'));
+        assert!(!page.contains("<form") && page.contains(texts::SOURCE_MODULE) && !page.contains('\u{202e}'));
     }
 
     #[test]
-    fn ten_thousand_functions_stay_a_page() {
+    fn large_abi_is_truncated() {
         let one =
             |at: usize| format!(r#"{{"type":"function","name":"f{at}","inputs":[],"outputs":[],"stateMutability":"view"}}"#);
         let abi = format!("[{}]", (0..10_000).map(one).collect::<Vec<_>>().join(","));

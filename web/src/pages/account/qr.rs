@@ -1,6 +1,6 @@
 //! QR code of an address.
 
-use crate::words::account as words;
+use crate::pages::account::texts;
 use alloy_primitives::Address;
 use maud::{Markup, html};
 use qrcodegen::{QrCode, QrCodeEcc};
@@ -14,7 +14,7 @@ pub fn of(address: Address) -> Markup {
     let Ok(code) = QrCode::encode_text(&address.to_string(), QrCodeEcc::Medium) else { return html! {} };
     let side = code.size() + 2 * MARGIN;
     html! {
-        svg .qr viewBox={ "0 0 " (side) " " (side) } role="img" aria-label={ (words::QR) " " (address) } {
+        svg .qr viewBox={ "0 0 " (side) " " (side) } role="img" aria-label={ (texts::QR) " " (address) } {
             rect width=(side) height=(side) fill="#fff" {}
             path d=(path(&code)) fill="#000" {}
         }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_dark_dots_are_drawn_and_no_other() {
+    fn qr_code_draws_exactly_dark_modules() {
         let address = Address::repeat_byte(0xab);
         let code = QrCode::encode_text(&address.to_string(), QrCodeEcc::Medium).unwrap();
         let dark =

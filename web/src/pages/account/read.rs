@@ -2,10 +2,10 @@
 
 use super::{
     super::{Failure, Page, parts},
-    forms::{self, Asked, Form, Wrong},
+    forms::{self, FieldError, Form, FormInput},
     subject::{self, Contract, Subject},
 };
-use crate::{abi, links, node::Call, site::Site, words::contract as words};
+use crate::{abi, app_state::AppState, links, node::Call, pages::account::texts::contract as texts};
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, Bytes, U64};
 use axum::extract::{Path, Query, State};
@@ -15,73 +15,78 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Maximum number of functions that are called without a request, and the gas limit of each. They bound the load of a page on
 /// the node.
-const MOST_UNASKED: usize = 24;
-const UNASKED_GAS: u64 = 2_000_000;
+const MAX_AUTOMATIC_CALLS: usize = 24;
+const AUTOMATIC_CALL_GAS: u64 = 2_000_000;
 
 /// Result of a call.
 #[derive(Debug)]
-enum Answer {
+enum CallResult {
     Returned(Bytes),
-    Undone { message: String, data: Bytes },
-    Refused(String),
-    Wrong(Wrong),
+    Reverted { message: String, data: Bytes },
+    Failed(String),
+    InvalidInput(FieldError),
 }
 
 /// Results by selector.
-type Answers = BTreeMap<[u8; 4], Answer>;
+type CallResults = BTreeMap<[u8; 4], CallResult>;
 
 /// `/address/{address}/read`
 pub async fn show(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     Path(address): Path<String>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let asked = Asked::read(&query)?;
+    let submitted = FormInput::read(&query)?;
     let body = match &contract.interface {
         None => forms::no_interface(subject.address),
         Some(interface) => {
-            let answers = answers(&site, subject.address, interface, &asked).await?;
-            markup(subject.address, contract, interface, &asked, &answers)
+            let answers = answers(&app, subject.address, interface, &submitted).await?;
+            markup(subject.address, contract, interface, &submitted, &answers)
         }
     };
-    Ok(subject.page(&site, words::READ, body))
+    Ok(subject.page(&app, texts::READ, body))
 }
 
 /// Calls the requested function, and the functions without parameters.
-async fn answers(site: &Site, address: Address, interface: &JsonAbi, asked: &Asked) -> Result<Answers, Failure> {
-    let (mut answers, mut selectors, mut calls) = (Answers::new(), Vec::new(), Vec::new());
-    if let Some(selector) = asked.function {
-        match forms::encode(readable(interface, selector)?, asked) {
+async fn answers(app: &AppState, address: Address, interface: &JsonAbi, submitted: &FormInput) -> Result<CallResults, Failure> {
+    let (mut answers, mut selectors, mut calls) = (CallResults::new(), Vec::new(), Vec::new());
+    if let Some(selector) = submitted.function {
+        match forms::encode(readable(interface, selector)?, submitted) {
             Ok(input) => {
                 selectors.push(selector);
-                calls.push(Call { to: address, input, from: asked.from, ..Call::default() });
+                calls.push(Call { to: address, input, from: submitted.from, ..Call::default() });
             }
-            Err(wrong) => _ = answers.insert(selector, Answer::Wrong(wrong)),
+            Err(wrong) => _ = answers.insert(selector, CallResult::InvalidInput(wrong)),
         }
     }
-    let (functions, _) = forms::of_page(interface, true, asked.first);
-    let unasked = functions.into_iter().filter(|function| function.inputs.is_empty() && !asked.of(function)).take(MOST_UNASKED);
+    let (functions, _) = forms::of_page(interface, true, submitted.first);
+    let unasked = functions
+        .into_iter()
+        .filter(|function| function.inputs.is_empty() && !submitted.of(function))
+        .take(MAX_AUTOMATIC_CALLS);
     for function in unasked {
         let selector = function.selector();
         selectors.push(selector.0);
-        let gas = Some(U64::from(UNASKED_GAS));
+        let gas = Some(U64::from(AUTOMATIC_CALL_GAS));
         calls.push(Call { to: address, input: Bytes::copy_from_slice(selector.as_slice()), gas, ..Call::default() });
     }
-    let replies = match site.node.questions(&calls).await {
+    let replies = match app.node.eth_calls(&calls).await {
         Ok(replies) => replies,
         Err(error) => calls.iter().map(|_| Err(ClientError::Unsignable(error.to_string()))).collect(),
     };
     for (selector, reply) in selectors.into_iter().zip(replies) {
         match reply {
-            Ok(output) => _ = answers.insert(selector, Answer::Returned(output)),
+            Ok(output) => _ = answers.insert(selector, CallResult::Returned(output)),
             // Errors are shown for the requested function only.
-            Err(_) if asked.function != Some(selector) => {}
-            Err(ClientError::Reverted { message, data }) => _ = answers.insert(selector, Answer::Undone { message, data }),
-            Err(ClientError::Refused { refusal, .. }) => _ = answers.insert(selector, Answer::Refused(refusal.message)),
+            Err(_) if submitted.function != Some(selector) => {}
+            Err(ClientError::Reverted { message, data }) => {
+                _ = answers.insert(selector, CallResult::Reverted { message, data })
+            }
+            Err(ClientError::Refused { refusal, .. }) => _ = answers.insert(selector, CallResult::Failed(refusal.message)),
             // Other errors contain the node's address, which readers must not see.
-            Err(_) => _ = answers.insert(selector, Answer::Refused(words::NO_ANSWER.into())),
+            Err(_) => _ = answers.insert(selector, CallResult::Failed(texts::NO_ANSWER.into())),
         }
     }
     Ok(answers)
@@ -91,44 +96,45 @@ fn readable(interface: &JsonAbi, selector: [u8; 4]) -> Result<&Function, Failure
     let function = forms::find(interface, selector)?;
     match forms::reads(function) {
         true => Ok(function),
-        false => Err(Failure::BadRequest(words::changes(&abi::text(&function.name)))),
+        false => Err(Failure::BadRequest(texts::changes(&abi::text(&function.name)))),
     }
 }
 
-fn markup(address: Address, contract: &Contract, interface: &JsonAbi, asked: &Asked, answers: &Answers) -> Markup {
+fn markup(address: Address, contract: &Contract, interface: &JsonAbi, submitted: &FormInput, answers: &CallResults) -> Markup {
     let page = links::account_part(address, subject::READ);
-    let (functions, all) = forms::of_page(interface, true, asked.first);
+    let (functions, all) = forms::of_page(interface, true, submitted.first);
     let known = contract.known(address);
     // A requested function of another page is shown first.
-    let elsewhere = asked.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
+    let elsewhere =
+        submitted.function.and_then(|selector| interface.functions().find(|function| function.selector() == selector));
     let elsewhere = elsewhere.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
     html! {
         section {
-            h2 { (words::READ) }
-            p .note { (words::READ_NOTE) " " (super::interface::whose(contract)) }
-            @if all == 0 { p { (words::NOTHING_TO_READ) } }
+            h2 { (texts::READ) }
+            p .note { (texts::READ_NOTE) " " (super::interface::abi_source(contract)) }
+            @if all == 0 { p { (texts::NOTHING_TO_READ) } }
         }
         @for function in elsewhere.into_iter().chain(functions) {
             @let answer = answers.get(&function.selector().0);
-            @let wrong = match answer { Some(Answer::Wrong(wrong)) => Some(wrong), _ => None };
-            @let form = Form { function, page: &page, button: words::ASK, currency: "", asked, wrong };
+            @let wrong = match answer { Some(CallResult::InvalidInput(wrong)) => Some(wrong), _ => None };
+            @let form = Form { function, page: &page, button: texts::ASK, currency: "", submitted, wrong };
             (form.markup(html! { @if let Some(answer) = answer { (show_answer(function, address, &known, answer)) } }))
         }
-        (forms::pages(&page, asked.first, all))
+        (forms::pages(&page, submitted.first, all))
     }
 }
 
-fn show_answer(function: &Function, address: Address, known: &abi::Known, answer: &Answer) -> Markup {
+fn show_answer(function: &Function, address: Address, known: &abi::KnownAbis, answer: &CallResult) -> Markup {
     match answer {
-        Answer::Wrong(_) => html! {},
-        Answer::Refused(reason) => html! { p .wrong { (abi::text(reason)) } },
-        Answer::Undone { message, data } => forms::undone(known, address, message, data),
-        Answer::Returned(output) if output.is_empty() && function.outputs.is_empty() => {
-            html! { p .note { (words::RETURNED_NOTHING) } }
+        CallResult::InvalidInput(_) => html! {},
+        CallResult::Failed(reason) => html! { p .wrong { (abi::text(reason)) } },
+        CallResult::Reverted { message, data } => forms::reverted(known, address, message, data),
+        CallResult::Returned(output) if output.is_empty() && function.outputs.is_empty() => {
+            html! { p .note { (texts::RETURNED_NOTHING) } }
         }
-        Answer::Returned(output) => match abi::answer(function, output) {
+        CallResult::Returned(output) => match abi::answer(function, output) {
             Some(values) => forms::values(&values),
-            None => html! { p .note { (words::RETURNED_OTHER) } (parts::bytes(output)) },
+            None => html! { p .note { (texts::RETURNED_OTHER) } (parts::bytes(output)) },
         },
     }
 }
@@ -141,10 +147,10 @@ mod tests {
 
     const CONTRACT: Address = Address::repeat_byte(9);
 
-    fn page(abi: &str, asked: &Asked, answers: &Answers) -> String {
+    fn page(abi: &str, submitted: &FormInput, answers: &CallResults) -> String {
         let interface = parse_abi(abi).unwrap();
         let contract = Contract { interface: Some(interface.clone()), ..Contract::default() };
-        markup(CONTRACT, &contract, &interface, asked, answers).into_string()
+        markup(CONTRACT, &contract, &interface, submitted, answers).into_string()
     }
 
     const STRING: &str =
@@ -152,7 +158,7 @@ mod tests {
     const SYMBOL: [u8; 4] = [0x95, 0xd8, 0x9b, 0x41];
 
     fn said(output: Vec<u8>) -> String {
-        page(STRING, &Asked::default(), &Answers::from([(SYMBOL, Answer::Returned(output.into()))]))
+        page(STRING, &FormInput::default(), &CallResults::from([(SYMBOL, CallResult::Returned(output.into()))]))
     }
 
     fn string(text: &str) -> Vec<u8> {
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_contract_answers_is_text_and_nothing_else() {
+    fn return_data_is_escaped() {
         let shown = said(string("<script>alert('GLD')</script>\u{202e}"));
         assert!(
             shown.contains("&lt;script&gt;alert('GLD')&lt;/script&gt;")
@@ -170,26 +176,26 @@ mod tests {
     }
 
     #[test]
-    fn a_symbol_of_a_megabyte_is_cut() {
+    fn long_return_value_is_truncated() {
         let shown = said(string(&"G".repeat(1 << 20)));
-        assert!(shown.len() < 50_000 && shown.contains(words::RETURNED_OTHER), "{}", shown.len());
+        assert!(shown.len() < 50_000 && shown.contains(texts::RETURNED_OTHER), "{}", shown.len());
         let shown = said(string(&"G".repeat(100 << 10)));
         assert!(shown.len() < 8_000 && shown.contains("GGG…"), "{}", shown.len());
     }
 
     #[test]
-    fn what_is_no_text_is_shown_as_what_it_is() {
+    fn undecodable_return_data_is_shown_as_bytes() {
         let mut output = string("abcd");
         output[64] = 0xff;
         let shown = said(output);
-        assert!(shown.contains('\u{fffd}') || shown.contains(words::RETURNED_OTHER), "{shown}");
+        assert!(shown.contains('\u{fffd}') || shown.contains(texts::RETURNED_OTHER), "{shown}");
         for output in [vec![], vec![0xff; 31], vec![0xff; 64]] {
-            assert!(said(output.clone()).contains(words::RETURNED_OTHER), "{output:?}");
+            assert!(said(output.clone()).contains(texts::RETURNED_OTHER), "{output:?}");
         }
     }
 
     #[test]
-    fn errors_are_said_in_the_contracts_words() {
+    fn revert_errors_are_decoded() {
         let abi = r#"[{"type":"function","name":"symbol","inputs":[],"outputs":[],"stateMutability":"view"},
                       {"type":"error","name":"NotYet","inputs":[{"name":"height","type":"uint256"}]}]"#;
         let error = &parse_abi(abi).unwrap().errors["NotYet"][0];
@@ -198,8 +204,8 @@ mod tests {
         let undone = |message: &str, data: Vec<u8>| {
             page(
                 abi,
-                &Asked::default(),
-                &Answers::from([(SYMBOL, Answer::Undone { message: message.into(), data: data.into() })]),
+                &FormInput::default(),
+                &CallResults::from([(SYMBOL, CallResult::Reverted { message: message.into(), data: data.into() })]),
             )
         };
         let shown = undone("execution reverted", data);
@@ -209,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_functions_are_shown_a_page_at_a_time() {
+    fn functions_are_paginated() {
         let one = |at: usize| {
             format!(
                 r#"{{"type":"function","name":"f{at:05}","inputs":[{{"name":"x","type":"uint256[][][]"}}],"outputs":[],"stateMutability":"view"}}"#
@@ -217,23 +223,23 @@ mod tests {
         };
         let abi = format!("[{}]", (0..10_000).map(one).collect::<Vec<_>>().join(","));
         for first in [0, 5_000, 9_990, 10_000, usize::MAX - 10_000] {
-            let asked = Asked { first, ..Asked::default() };
-            let shown = page(&abi, &asked, &Answers::new());
+            let submitted = FormInput { first, ..FormInput::default() };
+            let shown = page(&abi, &submitted, &CallResults::new());
             assert!(shown.len() < 60_000, "{}", shown.len());
             assert_eq!(shown.matches("<form").count(), 10_000usize.saturating_sub(first).min(forms::ON_A_PAGE));
         }
     }
 
     #[test]
-    fn a_function_without_end_gets_no_form() {
+    fn function_with_many_parameters_has_no_form() {
         let inputs = vec![r#"{"name":"x","type":"uint256"}"#; 3_000].join(",");
         let abi = format!(r#"[{{"type":"function","name":"f","inputs":[{inputs}],"outputs":[],"stateMutability":"view"}}]"#);
-        let shown = page(&abi, &Asked::default(), &Answers::new());
-        assert!(shown.contains(words::TOO_MANY_FIELDS) && !shown.contains("<input") && shown.len() < 3_000);
+        let shown = page(&abi, &FormInput::default(), &CallResults::new());
+        assert!(shown.contains(texts::TOO_MANY_FIELDS) && !shown.contains("<input") && shown.len() < 3_000);
     }
 
     #[test]
-    fn types_in_types_without_end_are_fields_that_say_no() {
+    fn deep_types_are_rejected_at_their_field() {
         let mut kind = r#"{"name":"x","type":"uint256"}"#.to_owned();
         for _ in 0..20 {
             kind = format!(
@@ -245,13 +251,13 @@ mod tests {
             format!(r#"[{{"type":"function","name":"f","inputs":[{kind}],"outputs":[{kind}],"stateMutability":"view"}}]"#);
         let interface = parse_abi(&abi).unwrap();
         let function = interface.functions().next().unwrap();
-        let asked = Asked { function: Some(function.selector().0), ..Asked::default() };
-        let wrong = forms::encode(function, &asked).unwrap_err();
+        let submitted = FormInput { function: Some(function.selector().0), ..FormInput::default() };
+        let wrong = forms::encode(function, &submitted).unwrap_err();
         assert_eq!(wrong.field, Some(0));
-        let answers = Answers::from([(function.selector().0, Answer::Wrong(wrong))]);
-        let shown = page(&abi, &asked, &answers);
+        let answers = CallResults::from([(function.selector().0, CallResult::InvalidInput(wrong))]);
+        let shown = page(&abi, &submitted, &answers);
         assert!(shown.contains("too deep") && shown.len() < 4_000, "{}", shown.len());
-        let answers = Answers::from([(function.selector().0, Answer::Returned(vec![0; 4_096].into()))]);
-        assert!(page(&abi, &asked, &answers).contains(words::RETURNED_OTHER));
+        let answers = CallResults::from([(function.selector().0, CallResult::Returned(vec![0; 4_096].into()))]);
+        assert!(page(&abi, &submitted, &answers).contains(texts::RETURNED_OTHER));
     }
 }

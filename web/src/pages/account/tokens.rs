@@ -6,11 +6,12 @@ use super::{
     subject::{self, Subject},
 };
 use crate::{
+    app_state::AppState,
     database::{Place, Read, sql},
     indexer::events::APPROVAL_FOR_ALL,
     links,
-    site::Site,
-    words::{account as words, list},
+    pages::account::texts,
+    texts::list,
 };
 use alloy_primitives::{Address, U256};
 use axum::extract::{Path, Query, State};
@@ -56,26 +57,26 @@ impl After {
 }
 
 /// `/address/{address}/tokens`
-pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn holdings(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let [from_token, from_id] = after.parts([20, 32])?;
     let text = "SELECT b.token, b.token_id, b.amount, t.standard, t.name, t.symbol, t.decimals, t.consistent \
                 FROM balances b JOIN tokens t ON t.address = b.token WHERE b.holder = $1 AND (b.token, b.token_id) > ($2, $3) \
                 ORDER BY b.token, b.token_id LIMIT $4";
     let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_id).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let next = next(&mut rows, &["token", "token_id"])?;
     let cells = |row: &AnyRow| -> Result<Vec<Markup>, Failure> {
         let id = row.bytes("token_id")?;
         let (standard, amount) = (row.number("standard")?, row.amount("amount")?);
         Ok(vec![
-            html! { (token(row)?) " " span .symbol { (row.text("name")?) } @if row.int("consistent")? == 0 { " " span .tag.bad title=(words::INCONSISTENT_NOTE) { (words::INCONSISTENT) } } },
+            html! { (token(row)?) " " span .symbol { (row.text("name")?) } @if row.int("consistent")? == 0 { " " span .tag.bad title=(texts::INCONSISTENT_NOTE) { (texts::INCONSISTENT) } } },
             html! { "ERC-" (standard) },
             if id.is_empty() {
                 if standard == 20 {
                     html! { "–" }
                 } else {
-                    html! { span .note { (words::ALL_IDS) } }
+                    html! { span .note { (texts::ALL_IDS) } }
                 }
             } else {
                 token_id(U256::from_be_slice(&id))
@@ -83,30 +84,30 @@ pub async fn holdings(State(site): State<Arc<Site>>, Path(address): Path<String>
             parts::tokens(amount, row.number("decimals")?),
         ])
     };
-    let columns = [words::TOKEN, words::STANDARD, words::ID, words::AMOUNT];
-    let table = parts::table(words::HOLDINGS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
+    let columns = [texts::TOKEN, texts::STANDARD, texts::ID, texts::AMOUNT];
+    let table = parts::table(texts::HOLDINGS, &columns, rows.iter().map(cells).collect::<Result<_, _>>()?);
     let here = links::account_part(subject.address, subject::HOLDINGS);
     let live = after.is_first() && subject.may_be_live();
     let body = html! {
         section #holdings data-live=[live.then_some("holdings")] {
-            h2 { (words::HOLDINGS) }
-            p .note { (words::HOLDINGS_NOTE) }
+            h2 { (texts::HOLDINGS) }
+            p .note { (texts::HOLDINGS_NOTE) }
             (table)
             (more(&here, next, &after))
         }
     };
-    Ok(subject.page(&site, words::HOLDINGS, body))
+    Ok(subject.page(&app, texts::HOLDINGS, body))
 }
 
 /// `/address/{address}/approvals`
-pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+pub async fn approvals(State(app): State<Arc<AppState>>, Path(address): Path<String>, Query(after): Query<After>) -> Page {
+    let subject = Subject::load(&app, &address).await?;
     let [from_token, from_spender, from_id] = after.parts([20, 20, 32])?;
     let text = "SELECT a.token, a.spender, a.token_id, a.amount, a.place, t.standard, t.symbol, t.decimals, x.hash, x.time_ms FROM approvals a \
                 LEFT JOIN tokens t ON t.address = a.token LEFT JOIN transactions x ON x.place = a.place \
                 WHERE a.owner = $1 AND (a.token, a.spender, a.token_id) > ($2, $3, $4) ORDER BY a.token, a.spender, a.token_id LIMIT $5";
     let query = sql(text).bind(subject.address.to_vec()).bind(from_token).bind(from_spender).bind(from_id).bind(ROWS + 1);
-    let mut rows = query.fetch_all(site.database.readers()).await?;
+    let mut rows = query.fetch_all(app.database.readers()).await?;
     let next = next(&mut rows, &["token", "spender", "token_id"])?;
     let cells = |row: &AnyRow, allowance: Allowance| -> Result<Vec<Markup>, Failure> {
         let made = row.place("place")?;
@@ -120,21 +121,21 @@ pub async fn approvals(State(site): State<Arc<Site>>, Path(address): Path<String
     };
     let mut shown = Vec::with_capacity(rows.len());
     for row in &rows {
-        shown.push(cells(row, Allowance::read(&site, subject.address, row).await?)?);
+        shown.push(cells(row, Allowance::read(&app, subject.address, row).await?)?);
     }
-    let columns = [words::TOKEN, words::SPENDER, words::MAY, words::SINCE, words::REVOKE];
-    let table = parts::table(words::APPROVALS, &columns, shown);
+    let columns = [texts::TOKEN, texts::SPENDER, texts::MAY, texts::SINCE, texts::REVOKE];
+    let table = parts::table(texts::APPROVALS, &columns, shown);
     let here = links::account_part(subject.address, subject::APPROVALS);
     let live = after.is_first() && subject.may_be_live();
     let body = html! {
         section #approvals data-live=[live.then_some("approvals")] {
-            h2 { (words::APPROVALS) }
-            p .note { (words::APPROVALS_NOTE) }
+            h2 { (texts::APPROVALS) }
+            p .note { (texts::APPROVALS_NOTE) }
             (table)
             (more(&here, next, &after))
         }
     };
-    Ok(subject.page(&site, words::APPROVALS, body))
+    Ok(subject.page(&app, texts::APPROVALS, body))
 }
 
 /// Amount that a spender may transfer.
@@ -148,13 +149,13 @@ enum Allowance {
 }
 
 impl Allowance {
-    async fn read(site: &Site, owner: Address, row: &AnyRow) -> Result<Self, Failure> {
+    async fn read(app: &AppState, owner: Address, row: &AnyRow) -> Result<Self, Failure> {
         let (id, amount) = (row.bytes("token_id")?, row.amount("amount")?);
         let has_ids = match row.maybe_number("standard")? {
             Some(standard) => standard != 20,
             // A token without transfers has no known standard. An approval for all ids is then stored like an amount of 1; only
             // its event distinguishes the two.
-            None => id.is_empty() && amount == U256::ONE && was_for_all(site, owner, row).await?,
+            None => id.is_empty() && amount == U256::ONE && was_for_all(app, owner, row).await?,
         };
         let id = (!id.is_empty()).then(|| U256::from_be_slice(&id));
         Ok(Self::of(id, amount, has_ids, row.maybe_number("decimals")?.unwrap_or(0)))
@@ -172,11 +173,11 @@ impl Allowance {
 
     fn markup(&self) -> Markup {
         match self {
-            Self::Nothing => html! { span .note { (words::MAY_NOTHING) } },
-            Self::Unlimited => html! { span .tag.bad { (words::UNLIMITED) } " " (words::MAY_EVERYTHING) },
-            Self::Amount(amount, decimals) => html! { (words::MAY_UP_TO) " " (parts::tokens(*amount, *decimals)) },
-            Self::AllIds => html! { span .tag.bad { (words::UNLIMITED) } " " (words::MAY_ALL_IDS) },
-            Self::Id(id) => html! { (words::MAY_ID) " " (token_id(*id)) },
+            Self::Nothing => html! { span .note { (texts::MAY_NOTHING) } },
+            Self::Unlimited => html! { span .tag.bad { (texts::UNLIMITED) } " " (texts::MAY_EVERYTHING) },
+            Self::Amount(amount, decimals) => html! { (texts::MAY_UP_TO) " " (parts::tokens(*amount, *decimals)) },
+            Self::AllIds => html! { span .tag.bad { (texts::UNLIMITED) } " " (texts::MAY_ALL_IDS) },
+            Self::Id(id) => html! { (texts::MAY_ID) " " (token_id(*id)) },
         }
     }
 
@@ -189,20 +190,20 @@ impl Allowance {
             Self::Id(id) => (APPROVE, Address::ZERO, id.to_string()),
         };
         let page = links::account_part(token, subject::WRITE);
-        html! { a href={ (page) "?f=" (function) "&a0=" (to) "&a1=" (nothing) "#f-" (function) } { (words::REVOKE) } }
+        html! { a href={ (page) "?f=" (function) "&a0=" (to) "&a1=" (nothing) "#f-" (function) } { (texts::REVOKE) } }
     }
 }
 
 /// Returns `true` for an approval by ERC-721's and ERC-1155's `setApprovalForAll`: its block contains an `ApprovalForAll` event
 /// of the same parties.
-async fn was_for_all(site: &Site, owner: Address, row: &AnyRow) -> Result<bool, Failure> {
+async fn was_for_all(app: &AppState, owner: Address, row: &AnyRow) -> Result<bool, Failure> {
     let (token, spender, block) = (row.address("token")?, row.address("spender")?, row.place("place")?.block());
     let topics: Vec<u8> = [APPROVAL_FOR_ALL, owner.into_word(), spender.into_word()].concat();
     let text =
         "SELECT place FROM logs WHERE address = $1 AND event = $2 AND place >= $3 AND place < $4 AND topics = $5 LIMIT 1";
     let query = sql(text).bind(token.to_vec()).bind(APPROVAL_FOR_ALL.to_vec());
     let query = query.bind(Place::first(block).0).bind(Place::first(block + 1).0).bind(topics);
-    Ok(query.fetch_optional(site.database.readers()).await?.is_some())
+    Ok(query.fetch_optional(app.database.readers()).await?.is_some())
 }
 
 /// Cuts `rows` to the length of a page. Returns the key of the last row (the bytes of these columns) if a further page exists;
@@ -216,8 +217,8 @@ fn next(rows: &mut Vec<AnyRow>, columns: &[&'static str]) -> Result<Option<Vec<u
 fn more(list: &str, next: Option<Vec<u8>>, after: &After) -> Markup {
     html! {
         nav .pages aria-label=(list::PAGES) {
-            @if !after.is_first() { a href=(list) { (words::FIRST) } }
-            @if let Some(next) = next { a rel="next" href={ (list) "?after=" (hex::encode(next)) } { (words::MORE) } }
+            @if !after.is_first() { a href=(list) { (texts::FIRST) } }
+            @if let Some(next) = next { a rel="next" href={ (list) "?after=" (hex::encode(next)) } { (texts::MORE) } }
         }
     }
 }
@@ -230,8 +231,8 @@ mod tests {
     /// Page of an owner of two tokens without transfers. A spender may take 1 of each, according to a different event for each
     /// token.
     #[tokio::test]
-    async fn of_a_token_that_never_moved_the_event_tells_one_coin_from_all_ids() {
-        let filled = testing::filled().await;
+    async fn event_distinguishes_amount_from_all_ids() {
+        let filled = testing::test_app().await;
         let (owner, spender) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let (coins, pictures) = (Address::repeat_byte(3), Address::repeat_byte(4));
         let mut approvals = Rows::new("approvals", &["owner", "token", "spender", "token_id", "amount", "place"]);
@@ -245,17 +246,17 @@ mod tests {
         filled.write(approvals).await;
         filled.write(logs).await;
         let after = Query(After { after: None });
-        let page = super::approvals(State(Arc::clone(&filled.site)), Path(owner.to_string()), after).await.unwrap();
+        let page = super::approvals(State(Arc::clone(&filled.app)), Path(owner.to_string()), after).await.unwrap();
         let page = page.0.into_string();
         let (of_coins, of_pictures) =
             (links::account_part(coins, subject::WRITE), links::account_part(pictures, subject::WRITE));
         assert!(page.contains(&format!("{of_coins}?f={APPROVE}&amp;a0={spender}&amp;a1=0#")), "{page}");
         assert!(page.contains(&format!("{of_pictures}?f={APPROVE_ALL}&amp;a0={spender}&amp;a1=false#")), "{page}");
-        assert_eq!(page.matches(words::MAY_ALL_IDS).count(), 1, "{page}");
+        assert_eq!(page.matches(texts::MAY_ALL_IDS).count(), 1, "{page}");
     }
 
     #[test]
-    fn allowances_are_said_in_words() {
+    fn allowances_are_described() {
         let of = |id: Option<u64>, amount: U256, has_ids| Allowance::of(id.map(U256::from), amount, has_ids, 18);
         assert_eq!(of(None, U256::MAX, false), Allowance::Unlimited);
         assert_eq!(of(None, U256::MAX - U256::from(1_000_000), false), Allowance::Unlimited);
@@ -263,11 +264,11 @@ mod tests {
         assert_eq!(of(None, U256::ONE, true), Allowance::AllIds);
         assert_eq!(of(None, U256::ZERO, true), Allowance::Nothing);
         assert_eq!(of(Some(7), U256::ONE, true), Allowance::Id(U256::from(7)));
-        assert!(Allowance::Unlimited.markup().into_string().contains(words::MAY_EVERYTHING));
+        assert!(Allowance::Unlimited.markup().into_string().contains(texts::MAY_EVERYTHING));
     }
 
     #[test]
-    fn an_allowance_of_one_id_is_taken_back_from_that_id() {
+    fn revoke_link_names_the_id() {
         let (token, spender) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let link = Allowance::Id(U256::from(7)).revoke(token, spender).into_string();
         assert!(link.contains(&format!("a0={}&amp;a1=7#f-095ea7b3", Address::ZERO)), "{link}");
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_list_is_cut_into_its_parts() {
+    fn cursor_is_split_into_parts() {
         let after = |text: &str| After { after: Some(text.to_owned()) };
         let key = [vec![1; 20], vec![2; 32]].concat();
         assert_eq!(after(&hex::encode(&key)).parts([20, 32]).unwrap(), [vec![1; 20], vec![2; 32]]);

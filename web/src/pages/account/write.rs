@@ -2,19 +2,21 @@
 //! wallet. Without scripts the page shows the encoded call for other tools.
 
 use super::{
-    super::{Failure, Page, parts, transactions},
-    forms::{self, Asked, Form, Wrong},
+    super::{Failure, Page, parts},
+    forms::{self, FieldError, Form, FormInput},
     subject::{self, Contract, Subject},
 };
 use crate::{
-    abi::{self, Known},
+    abi::{self, KnownAbis},
+    app_state::AppState,
     database::{Read, sql},
     indexer::certificates,
+    indexer_status::Snapshot,
     links,
     node::Call,
-    site::Site,
-    state::Snapshot,
-    words::{contract as words, transaction},
+    pages::account::texts::contract as texts,
+    pages::transactions::texts as transaction_texts,
+    views,
 };
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -45,94 +47,94 @@ struct Encoded {
 
 /// `/address/{address}/write`
 pub async fn show(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     Path(address): Path<String>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Page {
-    let subject = Subject::load(&site, &address).await?;
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let asked = Asked::read(&query)?;
-    let function = asked.function.map(|selector| writable(contract, selector)).transpose();
+    let submitted = FormInput::read(&query)?;
+    let function = submitted.function.map(|selector| writable(contract, selector)).transpose();
     let body = match (&contract.interface, function) {
         (None, Ok(None) | Err(_)) => forms::no_interface(subject.address),
         (_, function) => {
             let function = function?;
-            let call = function.map(|function| encoded(function, &asked));
-            let wallet = wallet(&site.now(), site.node.url());
-            let shown = Shown { address: subject.address, contract, function, currency: &site.now().currency };
-            markup(&shown, &asked, call.as_ref(), wallet)
+            let call = function.map(|function| encoded(function, &submitted));
+            let wallet = wallet(&app.status(), app.node.url());
+            let view = View { address: subject.address, contract, function, currency: &app.status().currency };
+            markup(&view, &submitted, call.as_ref(), wallet)
         }
     };
-    Ok(subject.page(&site, words::WRITE, body))
+    Ok(subject.page(&app, texts::WRITE, body))
 }
 
 /// `/address/{address}/encode`: the call for the wallet, with a warning if it would revert now.
 pub async fn encode(
-    State(site): State<Arc<Site>>,
+    State(app): State<Arc<AppState>>,
     Path(address): Path<String>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
-    let subject = Subject::load(&site, &address).await?;
+    let subject = Subject::load(&app, &address).await?;
     let contract = subject.contract()?;
-    let asked = Asked::read(&query)?;
-    let selector = asked.function.ok_or_else(|| Failure::BadRequest(words::NO_SELECTOR.into()))?;
-    let call = match encoded(writable(contract, selector)?, &asked) {
+    let submitted = FormInput::read(&query)?;
+    let selector = submitted.function.ok_or_else(|| Failure::BadRequest(texts::NO_SELECTOR.into()))?;
+    let call = match encoded(writable(contract, selector)?, &submitted) {
         Ok(call) => call,
         Err(wrong) => return Ok((StatusCode::UNPROCESSABLE_ENTITY, Json(refusal(&wrong))).into_response()),
     };
-    let warning = match asked.from {
-        Some(from) => warning(&site, subject.address, from, &call, &contract.known(subject.address)).await,
+    let warning = match submitted.from {
+        Some(from) => warning(&app, subject.address, from, &call, &contract.known(subject.address)).await,
         None => None,
     };
     Ok(Json(to_send(subject.address, &call, warning)).into_response())
 }
 
 /// `/tx/{hash}/status`: status of a transaction, for a page that waits for it.
-pub async fn status(State(site): State<Arc<Site>>, Path(hash): Path<String>) -> Result<Response, Failure> {
-    let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction::BAD_HASH.into()))?;
-    if let Some(told) = executed(&site, hash).await? {
-        return Ok(Json(told).into_response());
+pub async fn status(State(app): State<Arc<AppState>>, Path(hash): Path<String>) -> Result<Response, Failure> {
+    let hash: B256 = hash.parse().map_err(|_| Failure::BadRequest(transaction_texts::BAD_HASH.into()))?;
+    if let Some(report) = executed(&app, hash).await? {
+        return Ok(Json(report).into_response());
     }
-    let answer = site.node.status(hash).await;
+    let answer = app.node.status(hash).await;
     let has_answered = answer.is_ok();
     let Some(report) = answer.ok().flatten() else {
-        return Ok(Json(unexecuted(&site, hash, has_answered).await?).into_response());
+        return Ok(Json(unexecuted(&app, hash, has_answered).await?).into_response());
     };
     let status = match report.status {
         TransactionStatus::Dropped { reason } => TransactionStatus::Dropped { reason: abi::text(&reason) },
         status => status,
     };
-    let mut told = json!(status);
+    let mut report = json!(status);
     if let TransactionStatus::Executed { .. } | TransactionStatus::Certified { .. } = status {
         // Without a receipt the result is not known yet.
-        let receipt: Value = site.node.ask("eth_getTransactionReceipt", json!([hash])).await.unwrap_or_default();
+        let receipt: Value = app.node.ask("eth_getTransactionReceipt", json!([hash])).await.unwrap_or_default();
         if let Some(status) = receipt.get("status").and_then(Value::as_str) {
-            told["succeeded"] = json!(status == "0x1");
+            report["succeeded"] = json!(status == "0x1");
         }
     }
-    Ok(Json(told).into_response())
+    Ok(Json(report).into_response())
 }
 
 /// Status of an executed transaction from the database.
-async fn executed(site: &Site, hash: B256) -> Result<Option<Value>, Failure> {
+async fn executed(app: &AppState, hash: B256) -> Result<Option<Value>, Failure> {
     let text = "SELECT t.place, t.succeeded, b.hash AS block_hash FROM transactions t JOIN blocks b ON b.number = t.place >> 20 WHERE t.hash = $1";
-    let readers = site.database.readers();
+    let readers = app.database.readers();
     let Some(row) = sql(text).bind(hash.to_vec()).fetch_optional(readers).await? else { return Ok(None) };
     let (block_hash, block_number) = (row.hash("block_hash")?, row.place("place")?.block());
-    let mut told = json!(match certificates::covering(readers, block_number).await? {
+    let mut report = json!(match certificates::covering(readers, block_number).await? {
         Some(_) => TransactionStatus::Certified { block_hash, block_number },
         None => TransactionStatus::Executed { block_hash, block_number },
     });
-    told["succeeded"] = json!(row.int("succeeded")? == 1);
-    Ok(Some(told))
+    report["succeeded"] = json!(row.int("succeeded")? == 1);
+    Ok(Some(report))
 }
 
 /// Status of a transaction that is in no stored block and about which the node returned nothing.
-async fn unexecuted(site: &Site, hash: B256, has_answered: bool) -> Result<Value, Failure> {
-    match transactions::skip(site, hash).await? {
+async fn unexecuted(app: &AppState, hash: B256, has_answered: bool) -> Result<Value, Failure> {
+    match views::transactions::skip(app, hash).await? {
         Some(row) => Ok(json!(TransactionStatus::Dropped { reason: abi::text(&row.text("reason")?) })),
         None if has_answered => Ok(json!({ "status": "unknown" })),
-        None => Err(transactions::unknown(site, hash, has_answered)),
+        None => Err(views::transactions::unknown(app, hash, has_answered)),
     }
 }
 
@@ -142,19 +144,19 @@ fn writable(contract: &Contract, selector: [u8; 4]) -> Result<&Function, Failure
     match (found, STANDARD.iter().find(|function| function.selector().0 == selector)) {
         (Some(Ok(function)), _) if !forms::reads(function) => Ok(function),
         (_, Some(standard)) => Ok(standard),
-        (Some(Ok(function)), None) => Err(Failure::BadRequest(words::only_reads(&abi::text(&function.name)))),
+        (Some(Ok(function)), None) => Err(Failure::BadRequest(texts::only_reads(&abi::text(&function.name)))),
         (Some(Err(missing)), None) => Err(missing),
-        (None, None) => Err(Failure::NotFound(words::NO_INTERFACE.into())),
+        (None, None) => Err(Failure::NotFound(texts::NO_INTERFACE.into())),
     }
 }
 
-fn encoded(function: &Function, asked: &Asked) -> Result<Encoded, Wrong> {
-    let input = forms::encode(function, asked)?;
-    let value = if forms::takes_coins(function) { forms::coins(&asked.coins)? } else { U256::ZERO };
+fn encoded(function: &Function, submitted: &FormInput) -> Result<Encoded, FieldError> {
+    let input = forms::encode(function, submitted)?;
+    let value = if forms::takes_coins(function) { forms::coins(&submitted.coins)? } else { U256::ZERO };
     Ok(Encoded { input, value })
 }
 
-fn refusal(wrong: &Wrong) -> Value {
+fn refusal(wrong: &FieldError) -> Value {
     let field = wrong.field.map(|at| if at == forms::COINS { "value".to_owned() } else { format!("a{at}") });
     json!({ "field": field, "problem": wrong.problem })
 }
@@ -164,9 +166,9 @@ fn to_send(to: Address, call: &Encoded, warning: Option<String>) -> Value {
 }
 
 /// Returns the reason if the call would revert now.
-async fn warning(site: &Site, to: Address, from: Address, call: &Encoded, known: &Known) -> Option<String> {
+async fn warning(app: &AppState, to: Address, from: Address, call: &Encoded, known: &KnownAbis) -> Option<String> {
     let call = Call { from: Some(from), to, value: call.value, input: call.input.clone(), gas: None };
-    match site.node.questions(&[call]).await.ok()?.pop()? {
+    match app.node.eth_calls(&[call]).await.ok()?.pop()? {
         Err(ClientError::Reverted { message, data }) => {
             let error = known.error(to, &data).or_else(|| abi::refusal(&data));
             Some(error.map_or_else(|| abi::text(&message), |error| error.brief()))
@@ -177,25 +179,25 @@ async fn warning(site: &Site, to: Address, from: Address, call: &Encoded, known:
 }
 
 /// Section for the wallet, with the chain's data for the script.
-fn wallet(standing: &Snapshot, node: &str) -> Markup {
+fn wallet(indexer_status: &Snapshot, node: &str) -> Markup {
     // The node's URL may be private to the explorer. So wallets get it only if its host is the local machine. A URL with an @
     // is never passed on, because the text before the @ is a user name and a password.
     let host = node.split("://").nth(1).filter(|rest| !rest.contains('@')).and_then(|rest| rest.split([':', '/']).next());
     let rpc = host.filter(|host| ["127.0.0.1", "localhost"].contains(host)).map(|_| node);
-    let currency = &standing.currency;
+    let currency = &indexer_status.currency;
     html! {
-        section #wallet data-chain-id=[standing.chain_id] data-rpc=[rpc] data-currency=(currency) data-name=(crate::words::NAME)
-            data-words=(parts::texts(&crate::words::wallet::SCRIPT)) {
-            h2 { (words::WALLET) }
-            p #wallet-says role="status" { (words::WALLET_NEEDS_SCRIPT) }
-            button #connect type="button" hidden { (words::CONNECT) }
+        section #wallet data-chain-id=[indexer_status.chain_id] data-rpc=[rpc] data-currency=(currency) data-name=(crate::texts::NAME)
+            data-texts=(parts::texts(&super::texts::wallet::SCRIPT)) {
+            h2 { (texts::WALLET) }
+            p #wallet-says role="status" { (texts::WALLET_NEEDS_SCRIPT) }
+            button #connect type="button" hidden { (texts::CONNECT) }
         }
         script src=(links::WALLET) defer {}
     }
 }
 
 /// Data of the page.
-struct Shown<'a> {
+struct View<'a> {
     address: Address,
     contract: &'a Contract,
     /// The requested function.
@@ -203,46 +205,46 @@ struct Shown<'a> {
     currency: &'a str,
 }
 
-fn markup(shown: &Shown<'_>, asked: &Asked, call: Option<&Result<Encoded, Wrong>>, wallet: Markup) -> Markup {
-    let Shown { address, contract, function, currency } = *shown;
+fn markup(view: &View<'_>, submitted: &FormInput, call: Option<&Result<Encoded, FieldError>>, wallet: Markup) -> Markup {
+    let View { address, contract, function, currency } = *view;
     let page = links::account_part(address, subject::WRITE);
     let nothing = JsonAbi::new();
     let interface = contract.interface.as_ref().unwrap_or(&nothing);
-    let (functions, all) = forms::of_page(interface, false, asked.first);
-    let elsewhere = function.filter(|function| !functions.iter().any(|shown| shown.selector() == function.selector()));
+    let (functions, all) = forms::of_page(interface, false, submitted.first);
+    let elsewhere = function.filter(|function| !functions.iter().any(|view| view.selector() == function.selector()));
     let by_standard =
-        function.is_some_and(|function| STANDARD.contains(function) && !interface.functions().any(|told| told == function));
+        function.is_some_and(|function| STANDARD.contains(function) && !interface.functions().any(|report| report == function));
     html! {
         section {
-            h2 { (words::WRITE) }
-            p .note { (words::WRITE_NOTE) " " (super::interface::whose(contract)) }
-            @if by_standard { p { (words::BY_STANDARD) } }
-            @if all == 0 && !by_standard { p { (words::NOTHING_TO_WRITE) } }
+            h2 { (texts::WRITE) }
+            p .note { (texts::WRITE_NOTE) " " (super::interface::abi_source(contract)) }
+            @if by_standard { p { (texts::BY_STANDARD) } }
+            @if all == 0 && !by_standard { p { (texts::NOTHING_TO_WRITE) } }
         }
         (wallet)
         @for function in elsewhere.into_iter().chain(functions) {
-            @let call = call.filter(|_| asked.of(function));
+            @let call = call.filter(|_| submitted.of(function));
             @let wrong = call.and_then(|call| call.as_ref().err());
-            @let form = Form { function, page: &page, button: words::SEND, currency, asked, wrong };
-            (form.markup(html! { @if let Some(Ok(call)) = call { (by_hand(address, function, asked, call)) } }))
+            @let form = Form { function, page: &page, button: texts::SEND, currency, submitted, wrong };
+            (form.markup(html! { @if let Some(Ok(call)) = call { (calldata(address, function, submitted, call)) } }))
         }
-        (forms::pages(&page, asked.first, all))
+        (forms::pages(&page, submitted.first, all))
     }
 }
 
 /// The encoded call and a command, for other tools.
-fn by_hand(address: Address, function: &Function, asked: &Asked, call: &Encoded) -> Markup {
-    let typed = |at: usize| asked.values.get(&at).map_or("", String::as_str);
+fn calldata(address: Address, function: &Function, submitted: &FormInput, call: &Encoded) -> Markup {
+    let typed = |at: usize| submitted.values.get(&at).map_or("", String::as_str);
     let arguments: String = (0..function.inputs.len()).map(|at| format!(" {}", quoted(typed(at)))).collect();
-    let mut command = words::send(address, &quoted(&function.signature()), &arguments);
+    let mut command = texts::send(address, &quoted(&function.signature()), &arguments);
     if !call.value.is_zero() {
-        command = words::with_value(&command, call.value);
+        command = texts::with_value(&command, call.value);
     }
     html! {
         div .by-hand {
-            p .note { (words::BY_HAND) }
+            p .note { (texts::BY_HAND) }
             (parts::bytes(&call.input))
-            p .note { (words::BY_COMMAND) }
+            p .note { (texts::BY_COMMAND) }
             pre .bytes tabindex="0" { code { (abi::text(&command)) } }
         }
     }
@@ -269,24 +271,24 @@ mod tests {
     fn page_of(interface: Option<JsonAbi>, query: &str) -> String {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         let query: Vec<_> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let asked = Asked::read(&query).unwrap();
+        let submitted = FormInput::read(&query).unwrap();
         let contract = Contract { interface, ..Contract::default() };
-        let function = asked.function.map(|selector| writable(&contract, selector).unwrap());
-        let call = function.map(|function| encoded(function, &asked));
-        let shown = Shown { address: CONTRACT, contract: &contract, function, currency: "CRN" };
-        markup(&shown, &asked, call.as_ref(), html! {}).into_string()
+        let function = submitted.function.map(|selector| writable(&contract, selector).unwrap());
+        let call = function.map(|function| encoded(function, &submitted));
+        let view = View { address: CONTRACT, contract: &contract, function, currency: "CRN" };
+        markup(&view, &submitted, call.as_ref(), html! {}).into_string()
     }
 
     #[test]
-    fn a_form_that_was_sent_comes_back_with_its_call() {
-        let shown = page("f=a9059cbb&a0=0x0707070707070707070707070707070707070707&a1=5");
-        assert!(shown.contains(&format!("0xa9059cbb{:0>64}{:0>64}", "07".repeat(20), "5")), "{shown}");
-        assert!(shown.contains("'transfer(address,uint256)' '0x0707070707070707070707070707070707070707' '5'"), "{shown}");
+    fn sent_form_shows_its_call() {
+        let view = page("f=a9059cbb&a0=0x0707070707070707070707070707070707070707&a1=5");
+        assert!(view.contains(&format!("0xa9059cbb{:0>64}{:0>64}", "07".repeat(20), "5")), "{view}");
+        assert!(view.contains("'transfer(address,uint256)' '0x0707070707070707070707070707070707070707' '5'"), "{view}");
         assert_eq!(page("").matches("by-hand").count(), 0);
     }
 
     #[test]
-    fn approvals_are_taken_back_whatever_the_interface_tells() {
+    fn revoke_form_needs_no_abi() {
         const VIEW: &str = r#"[{"type":"function","name":"approve","inputs":[{"name":"a","type":"address"},{"name":"b","type":"uint256"}],"outputs":[],"stateMutability":"view"}]"#;
         let spender = "0x0707070707070707070707070707070707070707";
         let word = "07".repeat(20);
@@ -296,53 +298,53 @@ mod tests {
             (format!("f=a22cb465&a0={spender}&a1=false"), format!("0xa22cb465{word:0>64}{:0>64}", "")),
         ] {
             for interface in [None, parse_abi(ABI), parse_abi(VIEW)] {
-                let shown = page_of(interface, &query);
-                assert!(shown.contains(&call) && shown.contains(words::BY_STANDARD), "{query}: {shown}");
+                let view = page_of(interface, &query);
+                assert!(view.contains(&call) && view.contains(texts::BY_STANDARD), "{query}: {view}");
             }
         }
         let unknown = Contract { interface: parse_abi(ABI), ..Contract::default() };
         assert!(matches!(writable(&unknown, [1, 2, 3, 4]), Err(Failure::NotFound(_))));
-        assert!(!page("f=a9059cbb").contains(words::BY_STANDARD));
+        assert!(!page("f=a9059cbb").contains(texts::BY_STANDARD));
     }
 
     #[test]
-    fn what_is_wrong_stands_at_its_field_beside_what_was_typed() {
-        let shown = page("f=a9059cbb&a0=<script>&a1=5");
+    fn error_is_shown_at_its_field() {
+        let view = page("f=a9059cbb&a0=<script>&a1=5");
         assert!(
-            shown.contains("value=\"&lt;script&gt;\"") && shown.contains("aria-describedby=\"f-a9059cbb-0-wrong\""),
-            "{shown}"
+            view.contains("value=\"&lt;script&gt;\"") && view.contains("aria-describedby=\"f-a9059cbb-0-wrong\""),
+            "{view}"
         );
-        assert!(shown.contains("this is no address") && !shown.contains("<script"));
+        assert!(view.contains("invalid address") && !view.contains("<script"));
     }
 
     #[test]
-    fn coins_go_only_where_they_are_taken() {
-        let shown = page("f=d0e30db0&value=1.5");
-        assert!(shown.contains("--value 1500000000000000000"), "{shown}");
+    fn value_field_only_for_payable_functions() {
+        let view = page("f=d0e30db0&value=1.5");
+        assert!(view.contains("--value 1500000000000000000"), "{view}");
         for wrong in ["1,5", "-1", "1e3", "1 gwei", "0x10", "1.0000000000000000001", &"9".repeat(90)] {
-            assert!(page(&format!("f=d0e30db0&value={wrong}")).contains(words::NO_AMOUNT), "{wrong}");
+            assert!(page(&format!("f=d0e30db0&value={wrong}")).contains(texts::NO_AMOUNT), "{wrong}");
         }
         let call = to_send(CONTRACT, &Encoded { input: Bytes::new(), value: U256::from(16) }, None);
         assert_eq!(call["value"], "0x10");
     }
 
     #[test]
-    fn words_for_a_shell_stay_words() {
+    fn shell_arguments_are_quoted() {
         assert_eq!(quoted("a'; rm -rf / #"), r"'a'\''; rm -rf / #'");
     }
 
     #[test]
-    fn wallets_are_told_of_a_node_on_this_machine_only() {
-        let standing = Snapshot { chain_id: Some(7), currency: "CRN".into(), ..Snapshot::default() };
-        assert!(wallet(&standing, "http://127.0.0.1:8545").into_string().contains("data-rpc=\"http://127.0.0.1:8545\""));
+    fn only_local_node_url_is_shared() {
+        let indexer_status = Snapshot { chain_id: Some(7), currency: "CRN".into(), ..Snapshot::default() };
+        assert!(wallet(&indexer_status, "http://127.0.0.1:8545").into_string().contains("data-rpc=\"http://127.0.0.1:8545\""));
         for far in ["http://10.0.0.7:8545", "http://localhost:secret@10.0.0.7:8545", "http://127.0.0.1.example:8545", "node"] {
-            assert!(!wallet(&standing, far).into_string().contains("data-rpc"), "{far}");
+            assert!(!wallet(&indexer_status, far).into_string().contains("data-rpc"), "{far}");
         }
     }
 
     #[test]
-    fn the_script_is_given_its_words() {
-        let shown = wallet(&Snapshot::default(), "node").into_string();
-        assert!(shown.contains("&quot;anyway&quot;:&quot;Send anyway&quot;"), "{shown}");
+    fn wallet_script_receives_its_texts() {
+        let view = wallet(&Snapshot::default(), "node").into_string();
+        assert!(view.contains("&quot;anyway&quot;:&quot;Send anyway&quot;"), "{view}");
     }
 }

@@ -1,12 +1,14 @@
 //! Execution of a block on the node: numbers, a picture of lanes, and a table of lanes.
 
-use crate::{format, pages::parts, words::execution as words};
+pub(crate) mod texts;
+
+use crate::{format, pages::parts};
 use corniche_api::Execution;
 use maud::{Markup, html};
 use std::{collections::BTreeMap, fmt::Write};
 
 /// Maximum number of drawn transactions.
-const MOST_DRAWN: usize = 600;
+const MAX_DRAWN: usize = 600;
 
 /// Units of the drawing: width of a transaction with its gap, height of a lane with its gap.
 const STEP: usize = 4;
@@ -22,9 +24,9 @@ struct Lane {
 
 /// Section of the block's page.
 pub fn section(execution: Option<&Execution>) -> Markup {
-    let Some(told) = execution else { return html! { p .note { (words::UNKNOWN) } } };
+    let Some(execution) = execution else { return html! { p .note { (texts::UNKNOWN) } } };
     let mut lanes: BTreeMap<u8, Lane> = BTreeMap::new();
-    for (lane, runs) in of_each(told) {
+    for (lane, runs) in of_each(execution) {
         let lane = lanes.entry(lane).or_default();
         lane.transactions += 1;
         lane.again += u64::from(runs > 1);
@@ -32,39 +34,39 @@ pub fn section(execution: Option<&Execution>) -> Markup {
     }
     let number = format::number;
     html! {
-        p .note { (words::NOTE) }
+        p .note { (texts::NOTE) }
         (parts::facts(&[
-            (words::LANES, html! { (words::lanes(lanes.len(), &number(told.threads))) }),
-            (words::RUNS, html! { (words::runs(&number(told.runs), &number(told.runs_again))) }),
-            (words::WAITS, html! { (number(told.waits)) }),
-            (words::ADOPTED, html! { (number(told.adopted)) " " span .note { (words::ADOPTED_NOTE) } }),
-            (words::TIME, html! { (format::micros(told.duration_us)) " " span .note { (words::TIME_NOTE) } }),
+            (texts::LANES, html! { (texts::lanes(lanes.len(), &number(execution.threads))) }),
+            (texts::RUNS, html! { (texts::runs(&number(execution.runs), &number(execution.runs_again))) }),
+            (texts::WAITS, html! { (number(execution.waits)) }),
+            (texts::ADOPTED, html! { (number(execution.adopted)) " " span .note { (texts::ADOPTED_NOTE) } }),
+            (texts::TIME, html! { (format::micros(execution.duration_us)) " " span .note { (texts::TIME_NOTE) } }),
         ]))
         @if !lanes.is_empty() {
-            (picture(told, &lanes))
+            (picture(execution, &lanes))
             (table(&lanes))
         }
     }
 }
 
 /// Lane and runs of each transaction.
-fn of_each(told: &Execution) -> impl Iterator<Item = (u8, u8)> {
-    told.lane_of.iter().copied().zip(told.runs_of.iter().copied())
+fn of_each(execution: &Execution) -> impl Iterator<Item = (u8, u8)> {
+    execution.lane_of.iter().copied().zip(execution.runs_of.iter().copied())
 }
 
 /// Lane and runs of a transaction in words, if known.
-pub fn of_transaction(told: &Execution, position: u64) -> Option<String> {
+pub fn of_transaction(execution: &Execution, position: u64) -> Option<String> {
     let at = usize::try_from(position).ok()?;
-    Some(words::ran(*told.lane_of.get(at)?, *told.runs_of.get(at)?))
+    Some(texts::ran(*execution.lane_of.get(at)?, *execution.runs_of.get(at)?))
 }
 
-fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
+fn picture(execution: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
     let sum = |of: fn(&Lane) -> u64| format::number(lanes.values().map(of).sum());
-    let label = words::picture(&sum(|lane| lane.transactions), lanes.len(), &sum(|lane| lane.again), &sum(|lane| lane.ready));
+    let label = texts::picture(&sum(|lane| lane.transactions), lanes.len(), &sum(|lane| lane.again), &sum(|lane| lane.ready));
     let rows: BTreeMap<u8, usize> = lanes.keys().copied().zip(0..).collect();
     let [mut once, mut again, mut ready] = [String::new(), String::new(), String::new()];
-    let all = of_each(told).count();
-    for (at, (lane, runs)) in of_each(told).take(MOST_DRAWN).enumerate() {
+    let all = of_each(execution).count();
+    for (at, (lane, runs)) in of_each(execution).take(MAX_DRAWN).enumerate() {
         let (path, height) = match runs {
             0 => (&mut ready, 2),
             1 => (&mut once, 6),
@@ -73,7 +75,7 @@ fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
         let (x, bottom) = (at * STEP, (rows[&lane] + 1) * ROW - 1);
         let _ = write!(path, "M{x} {bottom}h{}v-{height}h-{}z", STEP - 1, STEP - 1);
     }
-    let (width, height) = (all.min(MOST_DRAWN) * STEP, rows.len() * ROW);
+    let (width, height) = (all.min(MAX_DRAWN) * STEP, rows.len() * ROW);
     html! {
         figure {
             svg .lanes viewBox={ "0 0 " (width) " " (height) } width="100%" height=(height) preserveAspectRatio="none" role="img" aria-label=(label) {
@@ -82,7 +84,7 @@ fn picture(told: &Execution, lanes: &BTreeMap<u8, Lane>) -> Markup {
                 path .again d=(again) {}
                 path .ready d=(ready) {}
             }
-            figcaption { (words::LEGEND) @if all > MOST_DRAWN { " " (words::first(&format::number(MOST_DRAWN as u64))) } }
+            figcaption { (texts::LEGEND) @if all > MAX_DRAWN { " " (texts::first(&format::number(MAX_DRAWN as u64))) } }
         }
     }
 }
@@ -93,8 +95,8 @@ fn table(lanes: &BTreeMap<u8, Lane>) -> Markup {
         vec![html! { (number) }, count(lane.transactions), count(lane.again), count(lane.ready)]
     };
     parts::table(
-        words::TITLE,
-        &[words::LANE, words::TRANSACTIONS, words::RAN_AGAIN, words::READY],
+        texts::TITLE,
+        &[texts::LANE, texts::TRANSACTIONS, texts::RAN_AGAIN, texts::READY],
         lanes.iter().map(row).collect(),
     )
 }
@@ -103,7 +105,7 @@ fn table(lanes: &BTreeMap<u8, Lane>) -> Markup {
 mod tests {
     use super::*;
 
-    fn told(lane_of: &[u8], runs_of: &[u8]) -> Execution {
+    fn sample(lane_of: &[u8], runs_of: &[u8]) -> Execution {
         let (lane_of, runs_of) = (lane_of.to_vec().into(), runs_of.to_vec().into());
         Execution {
             threads: 8,
@@ -122,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_counted_drawn_and_told() {
-        let page = section(Some(&told(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
+    fn lanes_are_counted_and_drawn() {
+        let page = section(Some(&sample(&[0, 5, 0, 5, 5], &[1, 0, 3, 1, 2]))).into_string();
         assert_eq!(cells(&page), ["0", "2", "1", "0", "5", "3", "1", "1"]);
-        for words in ["2 of 8 had something to do", "9, 3 of them again", "1.23 ms", "5 transactions in 2 lanes; 2 ran again"] {
+        for words in ["2 of 8 used", "9, of which 3 again", "1.23 ms", "5 transactions in 2 lanes; 2 executed again"] {
             assert!(page.contains(words), "{words} is not in {page}");
         }
         assert!(!page.contains("style="));
@@ -133,26 +135,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said() {
-        assert!(section(None).into_string().contains(words::UNKNOWN));
-        let one = told(&[3], &[2]);
-        assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 ran again"));
-        assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, ran 2 times"));
+    fn unknown_execution_is_stated() {
+        assert!(section(None).into_string().contains(texts::UNKNOWN));
+        let one = sample(&[3], &[2]);
+        assert!(section(Some(&one)).into_string().contains("1 transaction in 1 lane; 1 executed again"));
+        assert_eq!(of_transaction(&one, 0).as_deref(), Some("lane 3, 2 executions"));
         assert_eq!(of_transaction(&one, 1), None);
     }
 
     #[test]
-    fn a_large_block_is_drawn_in_part_and_counted_whole() {
-        let page = section(Some(&told(&[1; 5_000], &[1; 5_000]))).into_string();
+    fn large_block_is_drawn_in_part() {
+        let page = section(Some(&sample(&[1; 5_000], &[1; 5_000]))).into_string();
         assert_eq!(cells(&page), ["1", "5,000", "0", "0"]);
-        assert!(page.contains("The first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
+        assert!(page.contains("Only the first 600 are drawn.") && page.len() < 20_000, "{} bytes", page.len());
     }
 
     /// A node may report anything: lists of different lengths, and more lanes than threads.
     #[test]
-    fn what_does_not_fit_is_cut() {
-        let page = section(Some(&told(&[255, 9], &[255]))).into_string();
+    fn inconsistent_statistics_are_truncated() {
+        let page = section(Some(&sample(&[255, 9], &[255]))).into_string();
         assert_eq!(cells(&page), ["255", "1", "1", "0"]);
-        section(Some(&told(&[], &[1, 2])));
+        section(Some(&sample(&[], &[1, 2])));
     }
 }

@@ -1,25 +1,25 @@
 //! Details panel: facts about the selected item.
 
 use super::{
-    Pick, Picked,
-    rounds::{car_or_vertex, verdict},
+    SelectedItem, Selection,
+    rounds::{short_name, verdict},
     votes::Votes,
-    window::{Window, seen_at},
+    window::{Window, arrival_ms},
 };
-use crate::{abi, format, links, pages::parts, words::dag as words};
+use crate::{abi, format, links, pages::dag::texts, pages::parts};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
 /// Maximum number of proposals or validators in a row.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 /// Returns the panel for the selected item.
-pub fn of(window: &Window, picked: &Picked<'_>) -> Markup {
-    match (picked.vertex, picked.slot) {
-        (Some(vertex), _) => vertex_facts(window, vertex, &picked.blocks),
-        (_, Some(slot)) => slot_facts(window, slot, picked.votes.as_ref()),
-        _ => html! { p .note { (words::FACTS_GONE) } },
+pub fn of(window: &Window, selected: &SelectedItem<'_>) -> Markup {
+    match (selected.vertex, selected.slot) {
+        (Some(vertex), _) => vertex_facts(window, vertex, &selected.blocks),
+        (_, Some(slot)) => slot_facts(window, slot, selected.votes.as_ref()),
+        _ => html! { p .note { (texts::FACTS_GONE) } },
     }
 }
 
@@ -28,104 +28,104 @@ fn vertex_facts(window: &Window, vertex: &DagVertex, blocks: &[u64]) -> Markup {
     let led = window.rounds.get(&vertex.round).filter(|_| !window.lanes);
     let led: Vec<_> =
         led.map(|round| round.slots.iter().filter(|slot| slot.validator == vertex.author).collect()).unwrap_or_default();
-    let place = if window.lanes { words::POSITION } else { words::ROUND };
-    let bytes = if vertex.batch_bytes == 0 { words::NO_BYTES.to_owned() } else { format::bytes(vertex.batch_bytes) };
-    let never = || html! { (words::UNKNOWN) };
+    let place = if window.lanes { texts::POSITION } else { texts::ROUND };
+    let bytes = if vertex.batch_bytes == 0 { texts::NO_BYTES.to_owned() } else { format::bytes(vertex.batch_bytes) };
+    let never = || html! { (texts::UNKNOWN) };
     let accepted = vertex.accepted_ms.map_or_else(never, |at| {
         let took = vertex.proposed_ms.map(|from| at.saturating_sub(from));
-        html! { (moment(at)) @if let Some(took) = took { ", " (words::after_signed(&format::duration(took))) } }
+        html! { (moment(at)) @if let Some(took) = took { ", " (texts::after_signed(&format::duration(took))) } }
     });
     let mut rows = vec![
-        (words::AUTHOR, parts::validator(vertex.author)),
+        (texts::AUTHOR, parts::validator(vertex.author)),
         (place, html! { (format::number(vertex.round)) }),
-        (words::DIGEST, parts::hash(vertex.digest)),
-        (words::BYTES, html! { (bytes) }),
-        (words::PARENTS, links_to(window, vertex.parents.iter().copied())),
-        (words::CHILDREN, links_to(window, children.map(|child| child.digest))),
+        (texts::DIGEST, parts::hash(vertex.digest)),
+        (texts::BYTES, html! { (bytes) }),
+        (texts::PARENTS, links_to(window, vertex.parents.iter().copied())),
+        (texts::CHILDREN, links_to(window, children.map(|child| child.digest))),
     ];
     if let Some(batch) = vertex.batch_digest {
-        rows.push((words::BATCH, parts::hash(batch)));
-        rows.push((words::BLOCKS, block_links(blocks)));
+        rows.push((texts::BATCH, parts::hash(batch)));
+        rows.push((texts::BLOCKS, block_links(blocks)));
     }
     if let Some(at) = vertex.proposed_ms {
-        rows.push((words::PROPOSED, moment(at)));
+        rows.push((texts::PROPOSED, moment(at)));
     }
-    rows.push((words::ACCEPTED, accepted));
+    rows.push((texts::ACCEPTED, accepted));
     if window.lanes {
-        rows.push((words::HOLDERS, signers(&vertex.holders, &words::signers(vertex.holders.len(), window.size))));
+        rows.push((texts::HOLDERS, signers(&vertex.holders, &texts::signers(vertex.holders.len(), window.size))));
     }
     for slot in led {
-        let link = links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank));
-        rows.push((words::LEADER, html! { a href=(link) { (words::rank(slot.rank + 1)) } ", " (verdict(slot)) }));
+        let link = links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank));
+        rows.push((texts::LEADER, html! { a href=(link) { (texts::rank(slot.rank + 1)) } ", " (verdict(slot)) }));
     }
     parts::facts(&rows)
 }
 
 fn slot_facts(window: &Window, slot: &LeaderSlot, votes: Option<&Votes>) -> Markup {
-    let place = if window.lanes { words::SLOT } else { words::ROUND };
+    let place = if window.lanes { texts::SLOT } else { texts::ROUND };
     let mut rows = vec![
         (
-            words::LEADER,
-            html! { (parts::validator(slot.validator)) @if !window.lanes { ", " (words::rank_in_round(slot.rank + 1)) } },
+            texts::LEADER,
+            html! { (parts::validator(slot.validator)) @if !window.lanes { ", " (texts::rank_in_round(slot.rank + 1)) } },
         ),
         (place, html! { (format::number(slot.round)) }),
-        (words::VERDICT, html! { (sign(slot)) }),
+        (texts::VERDICT, html! { (sign(slot)) }),
     ];
     if let Some(why) = slot.why.as_deref() {
-        rows.push((words::WHY, html! { q { (abi::text(why)) } " – " (in_words(why)) }));
+        rows.push((texts::WHY, html! { q { (abi::text(why)) } " – " (rule_description(why)) }));
     }
-    rows.push((words::DECIDED, decided(window, slot)));
+    rows.push((texts::DECIDED, decided(window, slot)));
     if window.lanes {
-        let told = |signers: &[u64]| words::signers_of_quorum(signers.len(), window.size, window.quorum);
-        rows.push((words::VOTES, signers(&slot.voters, &told(&slot.voters))));
+        let text = |signers: &[u64]| texts::signers_of_quorum(signers.len(), window.size, window.quorum);
+        rows.push((texts::VOTES, signers(&slot.voters, &text(&slot.voters))));
         if !slot.confirmers.is_empty() {
-            rows.push((words::CONFIRMATIONS, signers(&slot.confirmers, &told(&slot.confirmers))));
+            rows.push((texts::CONFIRMATIONS, signers(&slot.confirmers, &text(&slot.confirmers))));
         }
     }
     if let Some(votes) = votes {
         let leader = votes.leader.map(|digest| links_to(window, [digest].into_iter()));
-        rows.push((words::PROPOSAL, leader.unwrap_or(html! { (words::NO_VERTEX) })));
+        rows.push((texts::PROPOSAL, leader.unwrap_or(html! { (texts::NO_VERTEX) })));
         let (yes, no) = (votes.voters.len(), votes.others.len());
-        let count = words::votes(yes, yes + no, votes.vote_round, window.quorum);
-        rows.push((words::VOTES, html! { (count) ": " (links_to(window, votes.voters.iter().copied())) }));
-        let count = words::certificates(votes.certificates.len(), votes.certify_round);
-        rows.push((words::CERTIFICATES, html! { (count) ": " (links_to(window, votes.certificates.iter().copied())) }));
+        let count = texts::votes(yes, yes + no, votes.vote_round, window.quorum);
+        rows.push((texts::VOTES, html! { (count) ": " (links_to(window, votes.voters.iter().copied())) }));
+        let count = texts::certificates(votes.certificates.len(), votes.certify_round);
+        rows.push((texts::CERTIFICATES, html! { (count) ": " (links_to(window, votes.certificates.iter().copied())) }));
     }
     if let Some(digest) = slot.digest {
-        rows.push((words::DIGEST, parts::hash(digest)));
+        rows.push((texts::DIGEST, parts::hash(digest)));
     }
     if let Some(commit) = window.commit_of(slot) {
-        rows.push((words::COMMIT, html! { (format::number(commit)) }));
-        rows.push((words::BLOCKS, block_links(&window.blocks_of([slot]))));
+        rows.push((texts::COMMIT, html! { (format::number(commit)) }));
+        rows.push((texts::BLOCKS, block_links(&window.blocks_of([slot]))));
     }
     parts::facts(&rows)
 }
 
 /// Validators that signed, after the text with their number.
-fn signers(signers: &[u64], told: &str) -> Markup {
+fn signers(signers: &[u64], text: &str) -> Markup {
     html! {
-        @if signers.is_empty() { (words::UNKNOWN) }
-        @else { (told) ":" }
-        @for signer in signers.iter().take(MOST_LISTED) { " " (parts::validator(*signer)) }
+        @if signers.is_empty() { (texts::UNKNOWN) }
+        @else { (text) ":" }
+        @for signer in signers.iter().take(MAX_LISTED) { " " (parts::validator(*signer)) }
     }
 }
 
 fn block_links(blocks: &[u64]) -> Markup {
-    html! { @if blocks.is_empty() { (words::NO_BLOCK) } @for block in blocks { (parts::block(*block)) " " } }
+    html! { @if blocks.is_empty() { (texts::NO_BLOCK) } @for block in blocks { (parts::block(*block)) " " } }
 }
 
 /// Time of the verdict, and the time since the leader's proposal.
 fn decided(window: &Window, slot: &LeaderSlot) -> Markup {
     let Some(at) = slot.decided_ms else {
-        return html! { @if slot.status == SlotStatus::Undecided { (words::UNDECIDED) } @else { (words::UNKNOWN) } };
+        return html! { @if slot.status == SlotStatus::Undecided { (texts::UNDECIDED) } @else { (texts::UNKNOWN) } };
     };
     let vertex = slot.digest.and_then(|digest| window.vertex(digest));
-    let took = vertex.and_then(seen_at).map(|from| at.saturating_sub(from));
+    let took = vertex.and_then(arrival_ms).map(|from| at.saturating_sub(from));
     let signed = vertex.and_then(|vertex| vertex.proposed_ms).map(|from| at.saturating_sub(from));
     html! {
         (moment(at))
-        @if let Some(signed) = signed { ", " (words::after_leader_signed(&format::duration(signed))) }
-        @else if let Some(took) = took { ", " (words::after_leader_came(&format::duration(took))) }
+        @if let Some(signed) = signed { ", " (texts::after_leader_signed(&format::duration(signed))) }
+        @else if let Some(took) = took { ", " (texts::after_leader_came(&format::duration(took))) }
     }
 }
 
@@ -146,12 +146,12 @@ fn sign(slot: &LeaderSlot) -> Markup {
 
 /// Links to proposals, in the given order.
 fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
-    let digests: Vec<B256> = digests.take(MOST_LISTED).collect();
+    let digests: Vec<B256> = digests.take(MAX_LISTED).collect();
     html! {
         @if digests.is_empty() { "–" }
         @for digest in digests {
             @match window.vertex(digest) {
-                Some(vertex) => { a href=(links::dag_pick(window.middle(), Pick::Vertex(digest))) { (car_or_vertex(vertex)) } " " },
+                Some(vertex) => { a href=(links::dag_pick(window.middle(), Selection::Vertex(digest))) { (short_name(vertex)) } " " },
                 None => { (parts::hash_in_short(digest)) " " },
             }
         }
@@ -159,8 +159,8 @@ fn links_to(window: &Window, digests: impl Iterator<Item = B256>) -> Markup {
 }
 
 /// Explains the engine's rule. Returns a generic text for unknown rules.
-fn in_words(why: &str) -> &'static str {
-    words::RULES.iter().find(|(start, _)| why.starts_with(start)).map_or(words::OTHER_RULE, |(_, said)| *said)
+fn rule_description(why: &str) -> &'static str {
+    texts::RULES.iter().find(|(start, _)| why.starts_with(start)).map_or(texts::OTHER_RULE, |(_, said)| *said)
 }
 
 /// Blocks that contain transactions of the picture's rounds.
@@ -168,8 +168,8 @@ pub fn blocks(window: &Window) -> Markup {
     let blocks = window.blocks_of(window.rounds.values().flat_map(|round| &round.slots));
     html! {
         section #blocks {
-            h2 { (words::BLOCKS_HERE) }
-            p .note { (words::BLOCKS_NOTE) }
+            h2 { (texts::BLOCKS_HERE) }
+            p .note { (texts::BLOCKS_NOTE) }
             p { (block_links(&blocks)) }
         }
     }

@@ -2,11 +2,11 @@
 //! of the slot that was decided next after its acceptance.
 
 use super::{
-    Pick, Picked,
-    rounds::{LEFT, TOP, name, proposal_told, radius, row_height, rule, star, triangle, verdict},
-    window::{Window, contradicted, seen_at},
+    SelectedItem, Selection,
+    rounds::{LEFT, TOP, name, proposal_text, radius, row_height, rule, star, triangle, verdict},
+    window::{Window, arrival_ms, equivocations},
 };
-use crate::{links, words::dag as words};
+use crate::{links, pages::dag::texts};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
@@ -25,13 +25,13 @@ const AFTER: u64 = 120;
 const SIDE_BY_SIDE: usize = 3;
 
 /// Maximum number of validators that a line names. For more, it contains their number only.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Distance of signs from a cut: votes on its left, confirmations on its right.
 const BESIDE: u64 = 9;
 
 /// Coordinates of the items in the picture.
-struct Places {
+struct Layout {
     row: u64,
     /// Column of each slot: left edge and width.
     columns: BTreeMap<u64, (u64, u64)>,
@@ -41,7 +41,7 @@ struct Places {
     points: BTreeMap<B256, (u64, u64)>,
 }
 
-impl Places {
+impl Layout {
     fn of(window: &Window) -> Self {
         let row = row_height(window.size);
         let mut groups: BTreeMap<Option<u64>, BTreeMap<u64, Vec<&DagVertex>>> = BTreeMap::new();
@@ -53,25 +53,25 @@ impl Places {
             let most = lanes.map(Vec::len).max().unwrap_or(0);
             COLUMN + 12 * most.saturating_sub(SIDE_BY_SIDE).min(8) as u64
         };
-        let mut places = Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
+        let mut layout = Self { row, columns: BTreeMap::new(), after: (0, 0), width: LEFT, points: BTreeMap::new() };
         for slot in window.first..=window.last {
             let width = most(Some(slot));
-            places.columns.insert(slot, (places.width, width));
-            places.width += width;
+            layout.columns.insert(slot, (layout.width, width));
+            layout.width += width;
         }
         let waits = window.last == window.newest || groups.contains_key(&None::<u64>);
-        places.after = (places.width, if waits { most(None).max(AFTER) } else { 0 });
-        places.width += places.after.1;
+        layout.after = (layout.width, if waits { most(None).max(AFTER) } else { 0 });
+        layout.width += layout.after.1;
         for (column, lanes) in &groups {
-            let (left, width) = column.and_then(|slot| places.columns.get(&slot).copied()).unwrap_or(places.after);
+            let (left, width) = column.and_then(|slot| layout.columns.get(&slot).copied()).unwrap_or(layout.after);
             for (lane, cars) in lanes {
                 for (nth, car) in cars.iter().enumerate() {
                     let x = left + (2 * nth as u64 + 1) * (width - 6) / (2 * cars.len() as u64);
-                    places.points.insert(car.digest, (x, places.y(*lane)));
+                    layout.points.insert(car.digest, (x, layout.y(*lane)));
                 }
             }
         }
-        places
+        layout
     }
 
     fn y(&self, lane: u64) -> u64 {
@@ -81,7 +81,7 @@ impl Places {
 
 /// Slot that was decided next after a car was accepted, or `None` if no slot was decided since.
 fn column_of(window: &Window, car: &DagVertex) -> Option<u64> {
-    let at = seen_at(car)?;
+    let at = arrival_ms(car)?;
     window.until.iter().find(|(_, until)| at <= **until).map(|(slot, _)| *slot)
 }
 
@@ -92,46 +92,46 @@ pub fn cars_of(window: &Window, slot: Option<u64>) -> Vec<&DagVertex> {
 
 /// Label of the column after all slots. In older pictures it contains cars only if a validator equivocated late.
 pub fn after(window: &Window) -> &'static str {
-    if window.last == window.newest { words::NOT_CUT } else { words::CAME_LATER }
+    if window.last == window.newest { texts::NOT_CUT } else { texts::CAME_LATER }
 }
 
 /// Draws the picture.
-pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
-    let places = Places::of(window);
-    let height = TOP + 14 + window.size * places.row + 8;
-    let contradicted = contradicted(&window.cars);
+pub fn draw(window: &Window, selected: &SelectedItem<'_>) -> Markup {
+    let layout = Layout::of(window);
+    let height = TOP + 14 + window.size * layout.row + 8;
+    let contradicted = equivocations(&window.cars);
     html! {
-        div #picture .picture role="group" aria-label=(words::PICTURE_LANES) tabindex="0" {
-            svg viewBox={ "0 0 " (places.width) " " (height) } width=(places.width) height=(height) role="presentation" {
+        div #picture .picture role="group" aria-label=(texts::PICTURE_LANES) tabindex="0" {
+            svg viewBox={ "0 0 " (layout.width) " " (height) } width=(layout.width) height=(height) role="presentation" {
                 g .names {
                     @for lane in 0..window.size {
-                        @let y = places.y(lane);
-                        path .lane d={ "M" (LEFT - 6) " " (y) "H" (places.width) } {}
-                        a href=(links::validator(lane)) { text x="4" y=(y + 4) { "v" (lane) title { (words::VALIDATOR) " " (lane) } } }
+                        @let y = layout.y(lane);
+                        path .lane d={ "M" (LEFT - 6) " " (y) "H" (layout.width) } {}
+                        a href=(links::validator(lane)) { text x="4" y=(y + 4) { "v" (lane) title { (texts::VALIDATOR) " " (lane) } } }
                     }
-                    @if places.after.1 > 0 { text .round x=(places.after.0 + places.after.1 / 2) y="16" { (after(window)) } }
+                    @if layout.after.1 > 0 { text .round x=(layout.after.0 + layout.after.1 / 2) y="16" { (after(window)) } }
                 }
-                @for (number, (left, width)) in &places.columns {
+                @for (number, (left, width)) in &layout.columns {
                     @let x = left + width - 3;
                     @match window.rounds.get(number).and_then(|round| round.slots.first()) {
-                        Some(slot) if slot.status == SlotStatus::Committed => (cut(window, slot, picked, x, height)),
-                        _ => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (words::SLOT) " " (number) ": " (words::UNKNOWN) } },
+                        Some(slot) if slot.status == SlotStatus::Committed => (cut(window, slot, selected, x, height)),
+                        _ => rect .gap x=(*left) y=(TOP) width=(*width) height=(height - TOP) { title { (texts::SLOT) " " (number) ": " (texts::UNKNOWN) } },
                     }
                 }
-                g .lines { path .line d=(chain(window, &places)) {} }
-                @for car in &window.cars { (draw_car(window, &places, car, picked, &contradicted)) }
-                (signs(window, &places, picked))
+                g .lines { path .line d=(chain(window, &layout)) {} }
+                @for car in &window.cars { (draw_car(window, &layout, car, selected, &contradicted)) }
+                (signs(window, &layout, selected))
             }
         }
     }
 }
 
 /// SVG path of the links between consecutive cars.
-fn chain(window: &Window, places: &Places) -> String {
+fn chain(window: &Window, layout: &Layout) -> String {
     let mut chain = String::new();
     for car in &window.cars {
         for parent in &car.parents {
-            if let (Some((x, y)), Some((to_x, to_y))) = (places.points.get(&car.digest), places.points.get(parent)) {
+            if let (Some((x, y)), Some((to_x, to_y))) = (layout.points.get(&car.digest), layout.points.get(parent)) {
                 let _ = write!(chain, "M{x} {y}L{to_x} {to_y}");
             }
         }
@@ -140,13 +140,13 @@ fn chain(window: &Window, places: &Places) -> String {
 }
 
 /// Draws an agreed cut. All cars on its left were accepted before its decision.
-fn cut(window: &Window, slot: &LeaderSlot, picked: &Picked<'_>, x: u64, height: u64) -> Markup {
+fn cut(window: &Window, slot: &LeaderSlot, selected: &SelectedItem<'_>, x: u64, height: u64) -> Markup {
     let slow = slot.why.as_deref().is_some_and(|why| why.starts_with("slow"));
     html! {
-        a .cut.is-slow[slow].chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
-            href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
+        a .cut.is-slow[slow].chosen[selected.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+            href=(links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row="-1" data-rank=(slot.rank) {
-            title { (told(slot)) }
+            title { (cut_text(slot)) }
             path .wall d={ "M" (x) " " (TOP + 12) "V" (height) } {}
             (badge(slow, x, TOP + 2))
             text .round x=(x) y="16" { (slot.round) }
@@ -164,39 +164,45 @@ pub fn badge(slow: bool, x: u64, y: u64) -> Markup {
 }
 
 /// A cut in one sentence.
-pub fn told(slot: &LeaderSlot) -> String {
+pub fn cut_text(slot: &LeaderSlot) -> String {
     let rule = rule(slot).map(|rule| format!(", {rule}")).unwrap_or_default();
-    words::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
+    texts::cut(slot.round, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
-fn draw_car(window: &Window, places: &Places, car: &DagVertex, picked: &Picked<'_>, contradicted: &BTreeSet<B256>) -> Markup {
-    let Some((x, y)) = places.points.get(&car.digest).copied() else { return html! {} };
-    let chosen = picked.vertex.is_some_and(|picked| picked.digest == car.digest);
-    let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&car.digest));
+fn draw_car(
+    window: &Window,
+    layout: &Layout,
+    car: &DagVertex,
+    selected: &SelectedItem<'_>,
+    contradicted: &BTreeSet<B256>,
+) -> Markup {
+    let Some((x, y)) = layout.points.get(&car.digest).copied() else { return html! {} };
+    let chosen = selected.vertex.is_some_and(|selected| selected.digest == car.digest);
+    let parent = selected.vertex.is_some_and(|selected| selected.parents.contains(&car.digest));
     let parents: Vec<String> = car.parents.iter().map(|parent| name(*parent)).collect();
     let column = column_of(window, car);
     html! {
         a .vertex.ordered[column.is_some()].chosen[chosen].parent[parent]
-            id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(car.digest)))
+            id={ "v" (name(car.digest)) } href=(links::dag_pick(window.middle(), Selection::Vertex(car.digest)))
             data-round=(column.unwrap_or(window.last + 1)) data-row=(car.author) data-parents=(parents.join(" ")) {
-            title { (car_told(car)) @if contradicted.contains(&car.digest) { ", " (words::CONTRADICTION) } }
-            circle .reach cx=(x) cy=(y) r=((places.row / 3).min(8)) {}
-            circle cx=(x) cy=(y) r=(radius(car.batch_bytes, places.row).min(9)) {}
+            title { (car_text(car)) @if contradicted.contains(&car.digest) { ", " (texts::CONTRADICTION) } }
+            circle .reach cx=(x) cy=(y) r=((layout.row / 3).min(8)) {}
+            circle cx=(x) cy=(y) r=(radius(car.batch_bytes, layout.row).min(9)) {}
         }
     }
 }
 
 /// Signs of the validators that signed for the selected item, each in its own lane.
-fn signs(window: &Window, places: &Places, picked: &Picked<'_>) -> Markup {
+fn signs(window: &Window, layout: &Layout, selected: &SelectedItem<'_>) -> Markup {
     let rows = |signers: &[u64]| -> Vec<u64> {
-        signers.iter().filter(|signer| **signer < window.size).map(|signer| places.y(*signer)).collect()
+        signers.iter().filter(|signer| **signer < window.size).map(|signer| layout.y(*signer)).collect()
     };
-    let car = picked.vertex.and_then(|car| {
+    let car = selected.vertex.and_then(|car| {
         let others: Vec<u64> = car.holders.iter().copied().filter(|holder| *holder != car.author).collect();
-        Some((places.points.get(&car.digest)?.0, rows(&others)))
+        Some((layout.points.get(&car.digest)?.0, rows(&others)))
     });
-    let cut = picked.slot.and_then(|slot| {
-        let (left, width) = places.columns.get(&slot.round)?;
+    let cut = selected.slot.and_then(|slot| {
+        let (left, width) = layout.columns.get(&slot.round)?;
         Some((left + width - 3, rows(&slot.voters), rows(&slot.confirmers)))
     });
     html! {
@@ -209,18 +215,18 @@ fn signs(window: &Window, places: &Places, picked: &Picked<'_>) -> Markup {
 }
 
 /// A car in one sentence.
-pub fn car_told(car: &DagVertex) -> String {
-    let told = proposal_told(words::CAR, car);
+pub fn car_text(car: &DagVertex) -> String {
+    let text = proposal_text(texts::CAR, car);
     match car.holders.is_empty() {
-        true => told,
-        false => format!("{told}, {}", words::held_by(&names(&car.holders))),
+        true => text,
+        false => format!("{text}, {}", texts::held_by(&names(&car.holders))),
     }
 }
 
 /// Names of validators in one line, or only their number if they are many.
 pub fn names(validators: &[u64]) -> String {
-    if validators.len() > MOST_NAMED {
-        return words::validators(validators.len());
+    if validators.len() > MAX_NAMED {
+        return texts::validators(validators.len());
     }
     let names: Vec<String> = validators.iter().map(|validator| format!("v{validator}")).collect();
     names.join(" ")

@@ -1,7 +1,7 @@
 //! The picture under Mahi-Mahi: columns are rounds, rows are validators, lines connect a proposal with its parents.
 
-use super::{Pick, Picked, votes::Votes, window::Window};
-use crate::{format, links, words::dag as words};
+use super::{SelectedItem, Selection, votes::Votes, window::Window};
+use crate::{format, links, pages::dag::texts};
 use alloy_primitives::B256;
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
@@ -18,29 +18,29 @@ pub const LEFT: u64 = 40;
 pub const TOP: u64 = 30;
 
 /// Maximum number of links in a picture with all links. Their number grows with the square of the committee's size.
-const MOST_LINES: usize = 4_000;
+const MAX_LINES: usize = 4_000;
 
 /// Coordinates of the items in the picture.
-struct Places {
+struct Layout {
     first: u64,
     row: u64,
     points: BTreeMap<B256, (u64, u64)>,
 }
 
-impl Places {
+impl Layout {
     fn of(window: &Window) -> Self {
-        let mut places = Self { first: window.first, row: row_height(window.size), points: BTreeMap::new() };
+        let mut layout = Self { first: window.first, row: row_height(window.size), points: BTreeMap::new() };
         for (number, round) in &window.rounds {
             let mut before: Option<(u64, u64)> = None;
             for vertex in &round.vertices {
                 // Two proposals of one author in one round (equivocation) are drawn side by side.
                 let nth = before.filter(|(author, _)| *author == vertex.author).map_or(0, |(_, nth)| nth + 1);
-                let (x, y) = places.place(*number, vertex.author);
-                places.points.insert(vertex.digest, (x + 9 * nth.min(2), y));
+                let (x, y) = layout.place(*number, vertex.author);
+                layout.points.insert(vertex.digest, (x + 9 * nth.min(2), y));
                 before = Some((vertex.author, nth));
             }
         }
-        places
+        layout
     }
 
     fn place(&self, round: u64, author: u64) -> (u64, u64) {
@@ -60,26 +60,26 @@ pub fn radius(bytes: u64, row: u64) -> u64 {
 }
 
 /// Draws the picture.
-pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
-    let places = Places::of(window);
-    let (width, height) = (LEFT + (window.last - window.first + 1) * COLUMN, TOP + window.size * places.row + 4);
+pub fn draw(window: &Window, selected: &SelectedItem<'_>) -> Markup {
+    let layout = Layout::of(window);
+    let (width, height) = (LEFT + (window.last - window.first + 1) * COLUMN, TOP + window.size * layout.row + 4);
     let ordered = ordered(window);
-    let all = window.vertices().map(|vertex| vertex.parents.len()).sum::<usize>() <= MOST_LINES;
+    let all = window.vertices().map(|vertex| vertex.parents.len()).sum::<usize>() <= MAX_LINES;
     html! {
-        @if !all { p .note { (words::FEW_EDGES) } }
-        div #picture .picture role="group" aria-label=(words::PICTURE) tabindex="0" {
+        @if !all { p .note { (texts::FEW_EDGES) } }
+        div #picture .picture role="group" aria-label=(texts::PICTURE) tabindex="0" {
             svg viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="presentation" {
-                @if let Some(votes) = &picked.votes { (bands(&places, votes, window, height)) }
-                (columns(window, &places, height))
+                @if let Some(votes) = &selected.votes { (bands(&layout, votes, window, height)) }
+                (columns(window, &layout, height))
                 g .lines {
                     @for vertex in window.vertices() {
-                        @if all || is_lit(picked, vertex) || leads(window, vertex) { (lines(&places, vertex, picked)) }
+                        @if all || is_lit(selected, vertex) || leads(window, vertex) { (lines(&layout, vertex, selected)) }
                     }
-                    @if let Some(votes) = &picked.votes { path .line.vote d=(route(&places, votes.lines.iter().copied())) {} }
+                    @if let Some(votes) = &selected.votes { path .line.vote d=(route(&layout, votes.lines.iter().copied())) {} }
                 }
                 @for round in window.rounds.values() {
-                    @for slot in &round.slots { (leader(window, &places, slot, picked)) }
-                    @for vertex in &round.vertices { (circle(window, &places, vertex, picked, &ordered)) }
+                    @for slot in &round.slots { (leader(window, &layout, slot, selected)) }
+                    @for vertex in &round.vertices { (circle(window, &layout, vertex, selected, &ordered)) }
                 }
             }
         }
@@ -87,13 +87,13 @@ pub fn draw(window: &Window, picked: &Picked<'_>) -> Markup {
 }
 
 /// Marks the rounds of the selected leader's wave with their roles.
-fn bands(places: &Places, votes: &Votes, window: &Window, height: u64) -> Markup {
+fn bands(layout: &Layout, votes: &Votes, window: &Window, height: u64) -> Markup {
     let bands =
-        [(votes.proposed, words::PROPOSES), (votes.vote_round, words::CASTS_VOTES), (votes.certify_round, words::CERTIFIES)];
+        [(votes.proposed, texts::PROPOSES), (votes.vote_round, texts::CASTS_VOTES), (votes.certify_round, texts::CERTIFIES)];
     html! {
         @for (round, does) in bands {
             @if (window.first..=window.last).contains(&round) {
-                @let x = places.place(round, 0).0 - COLUMN / 2;
+                @let x = layout.place(round, 0).0 - COLUMN / 2;
                 rect .band x=(x) y="0" width=(COLUMN) height=(height) {}
                 text .band x=(x + COLUMN / 2) y=(height - 5) { (does) }
             }
@@ -102,43 +102,43 @@ fn bands(places: &Places, votes: &Votes, window: &Window, height: u64) -> Markup
 }
 
 /// Labels of rounds and validators, and marks for unknown rounds.
-fn columns(window: &Window, places: &Places, height: u64) -> Markup {
+fn columns(window: &Window, layout: &Layout, height: u64) -> Markup {
     html! {
         g .names {
             @for author in 0..window.size {
-                @let (_, y) = places.place(window.first, author);
-                a href=(links::validator(author)) { text x="4" y=(y + 4) { "v" (author) title { (words::VALIDATOR) " " (author) } } }
+                @let (_, y) = layout.place(window.first, author);
+                a href=(links::validator(author)) { text x="4" y=(y + 4) { "v" (author) title { (texts::VALIDATOR) " " (author) } } }
             }
             @for number in window.first..=window.last {
-                @let (x, _) = places.place(number, 0);
+                @let (x, _) = layout.place(number, 0);
                 text .round x=(x) y="16" { (number) }
                 @if !window.rounds.contains_key(&number) {
-                    rect .gap x=(x - COLUMN / 2) y=(TOP) width=(COLUMN) height=(height - TOP) { title { (words::ROUND) " " (number) ": " (words::UNKNOWN) } }
+                    rect .gap x=(x - COLUMN / 2) y=(TOP) width=(COLUMN) height=(height - TOP) { title { (texts::ROUND) " " (number) ": " (texts::UNKNOWN) } }
                 }
             }
         }
     }
 }
 
-fn is_lit(picked: &Picked<'_>, vertex: &DagVertex) -> bool {
-    picked.vertex.is_some_and(|picked| picked.digest == vertex.digest || picked.parents.contains(&vertex.digest))
+fn is_lit(selected: &SelectedItem<'_>, vertex: &DagVertex) -> bool {
+    selected.vertex.is_some_and(|selected| selected.digest == vertex.digest || selected.parents.contains(&vertex.digest))
 }
 
 fn leads(window: &Window, vertex: &DagVertex) -> bool {
     window.rounds.get(&vertex.round).is_some_and(|round| round.slots.iter().any(|slot| slot.validator == vertex.author))
 }
 
-fn lines(places: &Places, vertex: &DagVertex, picked: &Picked<'_>) -> Markup {
-    let lit = picked.vertex.is_some_and(|picked| picked.digest == vertex.digest);
-    let way = route(places, vertex.parents.iter().map(|parent| (vertex.digest, *parent)));
-    html! { path .line.lit[lit] data-of=(name(vertex.digest)) d=(way) {} }
+fn lines(layout: &Layout, vertex: &DagVertex, selected: &SelectedItem<'_>) -> Markup {
+    let lit = selected.vertex.is_some_and(|selected| selected.digest == vertex.digest);
+    let path = route(layout, vertex.parents.iter().map(|parent| (vertex.digest, *parent)));
+    html! { path .line.lit[lit] data-of=(name(vertex.digest)) d=(path) {} }
 }
 
 /// SVG path of the links with both ends in the picture.
-fn route(places: &Places, lines: impl Iterator<Item = (B256, B256)>) -> String {
+fn route(layout: &Layout, lines: impl Iterator<Item = (B256, B256)>) -> String {
     let mut route = String::new();
     for (from, to) in lines {
-        if let (Some((x, y)), Some((to_x, to_y))) = (places.points.get(&from), places.points.get(&to)) {
+        if let (Some((x, y)), Some((to_x, to_y))) = (layout.points.get(&from), layout.points.get(&to)) {
             let _ = write!(route, "M{x} {y}L{to_x} {to_y}");
         }
     }
@@ -150,21 +150,27 @@ pub fn name(digest: B256) -> String {
     hex::encode(&digest[..4])
 }
 
-fn circle(window: &Window, places: &Places, vertex: &DagVertex, picked: &Picked<'_>, ordered: &BTreeSet<B256>) -> Markup {
-    let Some((x, y)) = places.points.get(&vertex.digest).copied() else { return html! {} };
+fn circle(
+    window: &Window,
+    layout: &Layout,
+    vertex: &DagVertex,
+    selected: &SelectedItem<'_>,
+    ordered: &BTreeSet<B256>,
+) -> Markup {
+    let Some((x, y)) = layout.points.get(&vertex.digest).copied() else { return html! {} };
     let is =
-        |set: fn(&Votes) -> &BTreeSet<B256>| picked.votes.as_ref().is_some_and(|votes| set(votes).contains(&vertex.digest));
+        |set: fn(&Votes) -> &BTreeSet<B256>| selected.votes.as_ref().is_some_and(|votes| set(votes).contains(&vertex.digest));
     let (votes, certifies) = (is(|votes| &votes.voters), is(|votes| &votes.certificates));
-    let chosen = picked.vertex.is_some_and(|picked| picked.digest == vertex.digest);
-    let parent = picked.vertex.is_some_and(|picked| picked.parents.contains(&vertex.digest));
-    let radius = radius(vertex.batch_bytes, places.row);
+    let chosen = selected.vertex.is_some_and(|selected| selected.digest == vertex.digest);
+    let parent = selected.vertex.is_some_and(|selected| selected.parents.contains(&vertex.digest));
+    let radius = radius(vertex.batch_bytes, layout.row);
     let parents: Vec<String> = vertex.parents.iter().map(|parent| name(*parent)).collect();
     html! {
         a .vertex.ordered[ordered.contains(&vertex.digest)].chosen[chosen].parent[parent]
-            id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Pick::Vertex(vertex.digest)))
+            id={ "v" (name(vertex.digest)) } href=(links::dag_pick(window.middle(), Selection::Vertex(vertex.digest)))
             data-round=(vertex.round) data-row=(vertex.author) data-parents=(parents.join(" ")) {
-            title { (proposal_told(words::ROUND, vertex)) }
-            circle .reach cx=(x) cy=(y) r=((places.row / 4).min(13)) {}
+            title { (proposal_text(texts::ROUND, vertex)) }
+            circle .reach cx=(x) cy=(y) r=((layout.row / 4).min(13)) {}
             circle cx=(x) cy=(y) r=(radius) {}
             @if certifies { (star(x, y)) } @else if votes { (triangle(x, y)) }
         }
@@ -182,23 +188,23 @@ pub fn star(x: u64, y: u64) -> Markup {
 }
 
 /// A proposal in one sentence. `place` is the word for its position.
-pub fn proposal_told(place: &str, vertex: &DagVertex) -> String {
-    let bytes = if vertex.batch_bytes == 0 { words::NO_TRANSACTIONS.to_owned() } else { format::bytes(vertex.batch_bytes) };
-    words::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
+pub fn proposal_text(place: &str, vertex: &DagVertex) -> String {
+    let bytes = if vertex.batch_bytes == 0 { texts::NO_TRANSACTIONS.to_owned() } else { format::bytes(vertex.batch_bytes) };
+    texts::proposal(&format!("{place} {}", vertex.round), vertex.author, &bytes, vertex.parents.len())
 }
 
-fn leader(window: &Window, places: &Places, slot: &LeaderSlot, picked: &Picked<'_>) -> Markup {
+fn leader(window: &Window, layout: &Layout, slot: &LeaderSlot, selected: &SelectedItem<'_>) -> Markup {
     if slot.validator >= window.size {
         return html! {};
     }
-    let (x, y) = places.place(slot.round, slot.validator);
-    let side = (places.row * 2 / 5).clamp(7, 17);
+    let (x, y) = layout.place(slot.round, slot.validator);
+    let side = (layout.row * 2 / 5).clamp(7, 17);
     let word = verdict(slot);
     html! {
-        a .slot.{ "is-" (word) }.chosen[picked.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
-            href=(links::dag_pick(window.middle(), Pick::Slot(slot.round, slot.rank)))
+        a .slot.{ "is-" (word) }.chosen[selected.is_slot(slot)] id={ "s" (slot.round) "-" (slot.rank) }
+            href=(links::dag_pick(window.middle(), Selection::Slot(slot.round, slot.rank)))
             data-round=(slot.round) data-row=(slot.validator) data-rank=(slot.rank) {
-            title { (leader_told(slot)) }
+            title { (leader_text(slot)) }
             (mark(slot.status, x, y, side))
         }
     }
@@ -232,9 +238,9 @@ pub fn mark(status: SlotStatus, x: u64, y: u64, side: u64) -> Markup {
 /// A verdict in one word.
 pub fn verdict(slot: &LeaderSlot) -> &'static str {
     match slot.status {
-        SlotStatus::Committed => words::COMMITTED,
-        SlotStatus::Skipped => words::SKIPPED,
-        SlotStatus::Undecided => words::UNDECIDED,
+        SlotStatus::Committed => texts::COMMITTED,
+        SlotStatus::Skipped => texts::SKIPPED,
+        SlotStatus::Undecided => texts::UNDECIDED,
     }
 }
 
@@ -247,9 +253,9 @@ pub fn rule(slot: &LeaderSlot) -> Option<String> {
 }
 
 /// A leader in one sentence.
-pub fn leader_told(slot: &LeaderSlot) -> String {
+pub fn leader_text(slot: &LeaderSlot) -> String {
     let rule = rule(slot).map(|rule| format!(" ({rule})")).unwrap_or_default();
-    words::leader(slot.round, slot.rank + 1, slot.validator, &format!("{}{rule}", verdict(slot)))
+    texts::leader(slot.round, slot.rank + 1, slot.validator, &format!("{}{rule}", verdict(slot)))
 }
 
 /// Proposals that committed leaders reach, directly or indirectly: they are ordered. A leader that commits after an undecided
@@ -270,6 +276,6 @@ pub fn ordered(window: &Window) -> BTreeSet<B256> {
 }
 
 /// Short name of a proposal for links: `v<author>@<round>`.
-pub fn car_or_vertex(vertex: &DagVertex) -> String {
+pub fn short_name(vertex: &DagVertex) -> String {
     format!("v{}@{}", vertex.author, vertex.round)
 }

@@ -3,9 +3,9 @@
 use super::{
     lanes,
     rounds::{mark, rule, star, triangle, verdict},
-    window::{Window, contradicted, seen_at},
+    window::{Window, arrival_ms, equivocations},
 };
-use crate::{format, links, pages::parts, words::dag as words};
+use crate::{format, links, pages::dag::texts, pages::parts};
 use corniche_api::{DagVertex, LeaderSlot, SlotStatus};
 use maud::{Markup, html};
 
@@ -15,11 +15,11 @@ pub fn rounds(window: &Window) -> Markup {
         let round = window.rounds.get(&number);
         let vertices = round.map_or(&[][..], |round| &round.vertices);
         let slots = round.map_or(&[][..], |round| &round.slots);
-        let contradicted = contradicted(vertices);
+        let contradicted = equivocations(vertices);
         vec![
             html! { a href=(links::dag_round(number)) { (format::number(number)) } },
             html! {
-                @if vertices.is_empty() { (words::UNKNOWN) }
+                @if vertices.is_empty() { (texts::UNKNOWN) }
                 @else {
                     ul .plain {
                         @for vertex in vertices {
@@ -29,51 +29,51 @@ pub fn rounds(window: &Window) -> Markup {
                 }
             },
             html! {
-                @if slots.is_empty() { (words::NO_LEADERS) }
+                @if slots.is_empty() { (texts::NO_LEADERS) }
                 @else { ul .plain { @for slot in slots { li { (leader(window, slot)) } } } }
             },
             blocks(window, slots),
         ]
     };
     let rows = (window.first..=window.last).rev().map(row).collect();
-    parts::table(words::TABLE, &[words::ROUND, words::PROPOSALS, words::LEADERS, words::BLOCKS], rows)
+    parts::table(texts::TITLE, &[texts::ROUND, texts::PROPOSALS, texts::LEADERS, texts::BLOCKS], rows)
 }
 
 fn contradiction() -> Markup {
-    html! { span .tag.bad { (words::CONTRADICTION) } }
+    html! { span .tag.bad { (texts::CONTRADICTION) } }
 }
 
 fn proposal(vertex: &DagVertex) -> Markup {
     html! {
         "v" (vertex.author) ": "
         @if vertex.batch_bytes > 0 { (format::bytes(vertex.batch_bytes)) ", " }
-        (words::builds_on(vertex.parents.len()))
-        @if vertex.accepted_ms.is_none() { ", " (words::UNKNOWN) }
+        (texts::builds_on(vertex.parents.len()))
+        @if vertex.accepted_ms.is_none() { ", " (texts::UNKNOWN) }
     }
 }
 
 fn leader(window: &Window, slot: &LeaderSlot) -> Markup {
-    let from = slot.digest.and_then(|digest| window.vertex(digest)).and_then(seen_at);
+    let from = slot.digest.and_then(|digest| window.vertex(digest)).and_then(arrival_ms);
     let took = from.zip(slot.decided_ms).map(|(from, at)| at.saturating_sub(from));
     html! {
         "v" (slot.validator) ", " (verdict(slot))
         @if let Some(rule) = rule(slot) { ": " (rule) }
-        @if !slot.voters.is_empty() { ", " (words::voted_by(&lanes::names(&slot.voters))) }
-        @if !slot.confirmers.is_empty() { ", " (words::confirmed_by(&lanes::names(&slot.confirmers))) }
-        @if let Some(took) = took { ", " (words::after_came(&format::duration(took))) }
+        @if !slot.voters.is_empty() { ", " (texts::voted_by(&lanes::names(&slot.voters))) }
+        @if !slot.confirmers.is_empty() { ", " (texts::confirmed_by(&lanes::names(&slot.confirmers))) }
+        @if let Some(took) = took { ", " (texts::after_came(&format::duration(took))) }
     }
 }
 
 /// Table of slots with the cars before each of them. Cars after all slots are in the first row.
 pub fn lanes(window: &Window) -> Markup {
-    let contradicted = contradicted(&window.cars);
+    let contradicted = equivocations(&window.cars);
     let cars = |slot: Option<u64>| {
         let cars = lanes::cars_of(window, slot);
         html! {
             @if cars.is_empty() { "–" }
             @else {
                 ul .plain {
-                    @for car in cars { li { (lanes::car_told(car)) @if contradicted.contains(&car.digest) { " " (contradiction()) } } }
+                    @for car in cars { li { (lanes::car_text(car)) @if contradicted.contains(&car.digest) { " " (contradiction()) } } }
                 }
             }
         }
@@ -82,7 +82,7 @@ pub fn lanes(window: &Window) -> Markup {
         let slot = window.rounds.get(&number).and_then(|round| round.slots.first());
         vec![
             html! { a href=(links::dag_round(number)) { (format::number(number)) } },
-            html! { @match slot { Some(slot) => (leader(window, slot)), None => (words::UNKNOWN) } },
+            html! { @match slot { Some(slot) => (leader(window, slot)), None => (texts::UNKNOWN) } },
             cars(Some(number)),
             blocks(window, slot),
         ]
@@ -91,7 +91,7 @@ pub fn lanes(window: &Window) -> Markup {
     let waits = !lanes::cars_of(window, None).is_empty();
     let after = waits.then(|| vec![html! { (lanes::after(window)) }, nothing(), cars(None), nothing()]);
     let rows = after.into_iter().chain((window.first..=window.last).rev().map(row)).collect();
-    parts::table(words::TABLE, &[words::SLOT, words::LEADERS, words::CARS, words::BLOCKS], rows)
+    parts::table(texts::TITLE, &[texts::SLOT, texts::LEADERS, texts::CARS, texts::BLOCKS], rows)
 }
 
 fn blocks<'a>(window: &Window, slots: impl IntoIterator<Item = &'a LeaderSlot>) -> Markup {
@@ -113,26 +113,26 @@ pub fn legend(lanes: bool) -> Markup {
     };
     let signs = match lanes {
         true => vec![
-            (vertex(true), words::SIGN_CAR),
-            (vertex(false), words::SIGN_CAR_WAITS),
-            (badge(false), words::SIGN_FAST),
-            (badge(true), words::SIGN_SLOW),
-            (triangle(14, 14), words::SIGN_SIGNED),
-            (star(14, 14), words::SIGN_CONFIRMED),
+            (vertex(true), texts::SIGN_CAR),
+            (vertex(false), texts::SIGN_CAR_WAITS),
+            (badge(false), texts::SIGN_FAST),
+            (badge(true), texts::SIGN_SLOW),
+            (triangle(14, 14), texts::SIGN_SIGNED),
+            (star(14, 14), texts::SIGN_CONFIRMED),
         ],
         false => vec![
-            (vertex(true), words::SIGN_ORDERED),
-            (vertex(false), words::SIGN_WAITS),
-            (leader(SlotStatus::Committed, words::COMMITTED), words::SIGN_COMMITTED),
-            (leader(SlotStatus::Skipped, words::SKIPPED), words::SIGN_SKIPPED),
-            (leader(SlotStatus::Undecided, words::UNDECIDED), words::SIGN_UNDECIDED),
-            (triangle(14, 14), words::SIGN_VOTE),
-            (star(14, 14), words::SIGN_CERTIFICATE),
+            (vertex(true), texts::SIGN_ORDERED),
+            (vertex(false), texts::SIGN_WAITS),
+            (leader(SlotStatus::Committed, texts::COMMITTED), texts::SIGN_COMMITTED),
+            (leader(SlotStatus::Skipped, texts::SKIPPED), texts::SIGN_SKIPPED),
+            (leader(SlotStatus::Undecided, texts::UNDECIDED), texts::SIGN_UNDECIDED),
+            (triangle(14, 14), texts::SIGN_VOTE),
+            (star(14, 14), texts::SIGN_CERTIFICATE),
         ],
     };
     html! {
         section {
-            h2 { (words::LEGEND) }
+            h2 { (texts::LEGEND) }
             ul .legend {
                 @for (sign, text) in signs {
                     li { svg .sample viewBox="0 0 28 28" width="28" height="28" aria-hidden="true" { (sign) } span { (text) } }
@@ -144,10 +144,10 @@ pub fn legend(lanes: bool) -> Markup {
 
 /// Explanation of the terms, for newcomers.
 pub fn explanation(lanes: bool) -> Markup {
-    let explained = if lanes { &words::WORDS_LANES } else { &words::WORDS };
+    let explained = if lanes { &texts::WORDS_LANES } else { &texts::WORDS };
     html! {
         section {
-            h2 { (words::EXPLAINED) }
+            h2 { (texts::EXPLAINED) }
             dl { @for (word, text) in explained { div { dt { (word) } dd { (text) } } } }
         }
     }

@@ -40,7 +40,7 @@ fn window() -> Window {
         (3, Skipped, "skipped: 3 of 4 do not vote for it"),
         (4, Committed, "direct: 4 of 4 certify"),
     ];
-    let told = |(round, status, why): (u64, SlotStatus, &str)| {
+    let round_of = |(round, status, why): (u64, SlotStatus, &str)| {
         let validator = round % 4;
         let digest = (status == Committed).then(|| digest(validator, round));
         let (why, decided_ms) = (Some(why.to_owned()), Some(1_000 * round + 3_500));
@@ -48,18 +48,18 @@ fn window() -> Window {
         let slot = LeaderSlot { round, rank: 0, validator, status, digest, why, decided_ms, commit: None, voters, confirmers };
         (round, Round { vertices: authors(round).map(|author| vertex(round, author)).collect(), slots: vec![slot] })
     };
-    let rounds = verdicts.into_iter().map(told).collect();
+    let rounds = verdicts.into_iter().map(round_of).collect();
     Window { first: 1, last: 4, oldest: 1, newest: 4, rounds, size: 4, quorum: 3, ..Window::default() }
 }
 
-fn panel(pick: Pick) -> String {
+fn panel(pick: Selection) -> String {
     let window = window();
-    facts::of(&window, &Picked::find(&window, pick)).into_string()
+    facts::of(&window, &SelectedItem::find(&window, pick)).into_string()
 }
 
 #[test]
-fn a_skipped_leader_is_a_crossed_diamond_whether_it_proposed_or_not() {
-    let page = rounds::draw(&window(), &Picked::default()).into_string();
+fn skipped_leader_is_a_crossed_diamond() {
+    let page = rounds::draw(&window(), &SelectedItem::default()).into_string();
     for (id, title) in [
         ("s2-0", "Leader 1 of round 2: validator 2, skipped (no block)"),
         ("s3-0", "Leader 1 of round 3: validator 3, skipped (3 of 4 do not vote for it)"),
@@ -75,62 +75,62 @@ fn a_skipped_leader_is_a_crossed_diamond_whether_it_proposed_or_not() {
 }
 
 #[test]
-fn what_a_skipped_leader_proposed_is_ordered_by_a_later_one() {
+fn proposal_of_skipped_leader_is_ordered_later() {
     let window = window();
     let ordered = rounds::ordered(&window);
     assert!(ordered.contains(&digest(3, 3)), "validator 0, which leads round 4, builds on it");
     assert!(!ordered.contains(&digest(1, 4)), "nobody's history has it yet");
-    let page = rounds::draw(&window, &Picked::default()).into_string();
+    let page = rounds::draw(&window, &SelectedItem::default()).into_string();
     let late = drawn(&page, &format!("v{}", rounds::name(digest(3, 3))));
     assert!(late.contains("class=\"vertex ordered\""), "{late}");
 }
 
 #[test]
-fn the_panel_says_that_it_was_skipped_and_by_which_rule() {
-    let empty = panel(Pick::Slot(2, 0));
+fn panel_shows_skip_rule() {
+    let empty = panel(Selection::Slot(2, 0));
     for says in [
         "<span class=\"tag bad\">skipped</span>",
-        "<q>skipped: no block</q> – the leader proposed nothing",
+        "<q>skipped: no block</q> – no proposal of the leader",
         "0 of 4 proposals of round 4, a quorum is 3",
     ] {
         assert!(empty.contains(says), "{says} is not in {empty}");
     }
     assert!(!empty.contains("<dt>Commit</dt>"), "it led to none: {empty}");
-    let late = panel(Pick::Slot(3, 0));
+    let late = panel(Selection::Slot(3, 0));
     assert!(late.contains("a quorum does not vote for it"), "{late}");
-    let proposal = panel(Pick::Vertex(digest(3, 3)));
+    let proposal = panel(Selection::Vertex(digest(3, 3)));
     assert!(proposal.contains("rank 1</a>, skipped"), "{proposal}");
 }
 
 #[test]
-fn the_table_the_legend_and_the_explanation_have_words_for_it() {
+fn table_and_legend_show_skips() {
     let table = table::rounds(&window()).into_string();
     for says in ["v2, skipped: no block<", "v3, skipped: 3 of 4 do not vote for it<", "v1, committed: direct: 3 of 4 certify, "]
     {
         assert!(table.contains(says), "{says} is not in {table}");
     }
     let legend = table::legend(false).into_string();
-    assert!(legend.contains("class=\"slot is-skipped\"") && legend.contains(words::SIGN_SKIPPED), "{legend}");
+    assert!(legend.contains("class=\"slot is-skipped\"") && legend.contains(texts::SIGN_SKIPPED), "{legend}");
     assert!(table::explanation(false).into_string().contains("<dt>Skip</dt>"));
 }
 
 #[test]
-fn of_two_proposals_for_one_place_the_table_marks_both() {
+fn table_marks_equivocation() {
     let mut window = window();
     let vertices = &mut window.rounds.get_mut(&3).unwrap().vertices;
     vertices.insert(1, DagVertex { digest: keccak256("another"), ..vertex(3, 0) });
-    assert_eq!(window::contradicted(&window.rounds[&3].vertices), [digest(0, 3), keccak256("another")].into());
-    assert_eq!(table::rounds(&window).into_string().matches(words::CONTRADICTION).count(), 2);
+    assert_eq!(window::equivocations(&window.rounds[&3].vertices), [digest(0, 3), keccak256("another")].into());
+    assert_eq!(table::rounds(&window).into_string().matches(texts::CONTRADICTION).count(), 2);
 }
 
 /// A node of another version may omit the time of the decision.
 #[test]
-fn a_verdict_without_a_time_is_not_called_open() {
-    for (status, says) in [(Skipped, "not known here"), (Undecided, "undecided")] {
+fn verdict_without_time_is_not_undecided() {
+    for (status, says) in [(Skipped, "unknown"), (Undecided, "undecided")] {
         let mut window = window();
         let slot = &mut window.rounds.get_mut(&2).unwrap().slots[0];
         (slot.status, slot.decided_ms) = (status, None);
-        let page = facts::of(&window, &Picked::find(&window, Pick::Slot(2, 0))).into_string();
+        let page = facts::of(&window, &SelectedItem::find(&window, Selection::Slot(2, 0))).into_string();
         assert!(page.contains(&format!("<dt>Decided</dt><dd>{says}</dd>")), "{page}");
     }
 }

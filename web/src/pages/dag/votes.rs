@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn who_builds_on_the_leader_votes_and_who_builds_on_a_quorum_of_votes_certifies() {
+    fn votes_and_certificates_follow_from_links() {
         let all = votes(&window(6, everybody, Some(403)));
         assert_eq!((all.vote_round, all.certify_round), (3, 4));
         assert_eq!((all.voters.len(), all.others.len(), all.certificates.len()), (4, 0, 4));
@@ -218,7 +218,7 @@ mod tests {
     /// In round 2 only validator 3 builds on its own proposal of round 1. In round 3 only validators 2 and 3 build on that one.
     /// Two votes are no quorum.
     #[test]
-    fn without_a_quorum_of_votes_there_is_no_certificate() {
+    fn certificate_requires_quorum_of_votes() {
         let links = |round: u64, author: u64| match (round, author) {
             (1, _) => vec![],
             (2, 3) | (3, 2 | 3) => (0..4).map(|other| (author + other) % 4).collect(),
@@ -231,7 +231,7 @@ mod tests {
 
     /// A dishonest node may report proposals of rounds 2 and 3 that build on each other.
     #[test]
-    fn lines_that_lead_in_a_circle_lead_nowhere() {
+    fn cyclic_links_end() {
         let mut window = window(4, everybody, Some(403));
         for (round, parent) in [(2, digest(0, 3)), (3, digest(0, 2))] {
             let vertices = &mut window.rounds.get_mut(&round).unwrap().vertices;
@@ -244,7 +244,7 @@ mod tests {
 
     /// The genesis defines the length of a wave; the time of a direct commit reveals it.
     #[test]
-    fn a_wave_of_five_rounds_is_told_from_one_of_four() {
+    fn wave_length_is_detected() {
         assert_eq!(wave_length(&window(7, everybody, Some(402))), 4, "round 4 was complete, round 5 was not");
         assert_eq!(wave_length(&window(7, everybody, Some(502))), 5);
         assert_eq!(wave_length(&window(7, everybody, None)), USUAL);

@@ -1,15 +1,15 @@
 //! Calls inside a transaction. They come from the node's trace while the node can replay the block, otherwise from the
 //! database.
 
-use super::MOST;
+use super::MAX_LISTED;
 use crate::{
-    abi::{self, Known},
+    abi::{self, KnownAbis},
+    app_state::AppState,
     database::{Read, sql},
     format,
     node::CallFrame,
+    pages::transactions::texts,
     pages::{Failure, cursor, parts},
-    site::Site,
-    words::transaction as words,
 };
 use alloy_primitives::{Address, Bytes, U64};
 use maud::{Markup, html};
@@ -28,20 +28,20 @@ pub struct Calls {
 }
 
 /// Loads the calls of a row of `transactions`.
-pub async fn of(site: &Site, row: &AnyRow) -> Result<Calls, Failure> {
-    let (mut frames, written_down) = match site.node.trace(row.hash("hash")?).await {
-        Ok(trace) => (trace.in_order(MOST as usize + 1), false),
-        Err(_) => (written_down(site, row).await?, true),
+pub async fn of(app: &AppState, row: &AnyRow) -> Result<Calls, Failure> {
+    let (mut frames, written_down) = match app.node.trace(row.hash("hash")?).await {
+        Ok(trace) => (trace.flatten_calls(MAX_LISTED as usize + 1), false),
+        Err(_) => (written_down(app, row).await?, true),
     };
-    let has_more = cursor::cut(&mut frames, MOST).is_some();
+    let has_more = cursor::cut(&mut frames, MAX_LISTED).is_some();
     Ok(Calls { frames, written_down, has_more })
 }
 
 /// Reads the stored calls, up to one more than a page shows.
-async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
-    let (place, readers) = (row.place("place")?, site.database.readers());
+async fn written_down(app: &AppState, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>, Failure> {
+    let (place, readers) = (row.place("place")?, app.database.readers());
     let text = "SELECT depth, kind, sender, recipient, selector, gas_used, error FROM calls WHERE transaction_place = $1 ORDER BY place LIMIT $2";
-    let inner = sql(text).bind(place.0).bind(MOST).fetch_all(readers).await?;
+    let inner = sql(text).bind(place.0).bind(MAX_LISTED).fetch_all(readers).await?;
     let undone = sql("SELECT error, reason, output FROM undone WHERE place = $1").bind(place.0).fetch_optional(readers).await?;
     if inner.is_empty() && undone.is_none() {
         return Ok(Vec::new());
@@ -77,7 +77,7 @@ async fn written_down(site: &Site, row: &AnyRow) -> Result<Vec<(u64, CallFrame)>
 
 impl Calls {
     /// Reason of the revert, as far as it is known.
-    pub fn why(&self, known: &Known) -> Markup {
+    pub fn why(&self, known: &KnownAbis) -> Markup {
         let Some((_, outermost)) = self.frames.first() else { return html! {} };
         let error = outermost.to.and_then(|to| known.error(to, &outermost.output));
         html! {
@@ -93,17 +93,17 @@ impl Calls {
     }
 
     /// List of calls, indented by depth. It is flat because third parties choose the depth.
-    pub fn tree(&self, known: &Known) -> Markup {
+    pub fn tree(&self, known: &KnownAbis) -> Markup {
         html! {
-            @if self.frames.is_empty() { p .note { (words::NO_CALLS) } }
-            @else if self.written_down { p .note { (words::WRITTEN_DOWN) } }
+            @if self.frames.is_empty() { p .note { (texts::NO_CALLS) } }
+            @else if self.written_down { p .note { (texts::WRITTEN_DOWN) } }
             @if !self.frames.is_empty() { ol .calls { @for (depth, frame) in &self.frames { (line(*depth, frame, known)) } } }
-            @if self.has_more { p .note { (words::FIRST_ONES) } }
+            @if self.has_more { p .note { (texts::FIRST_ONES) } }
         }
     }
 }
 
-fn line(depth: u64, frame: &CallFrame, known: &Known) -> Markup {
+fn line(depth: u64, frame: &CallFrame, known: &KnownAbis) -> Markup {
     html! {
         li .{ "depth-" (depth.min(12)) } data-depth=(depth) {
             span .kind { (abi::text(&frame.kind)) } " "
@@ -112,7 +112,7 @@ fn line(depth: u64, frame: &CallFrame, known: &Known) -> Markup {
                 Some(call) => code { (call.brief()) },
                 None => code { (abi::brief(&Bytes::copy_from_slice(&frame.input[..frame.input.len().min(4)]))) },
             }
-            span .note { " " (format::number(frame.gas_used.to())) " " (words::OF_GAS) }
+            span .note { " " (format::number(frame.gas_used.to())) " " (texts::OF_GAS) }
             @if let Some(error) = &frame.error { " " span .tag.bad { (abi::text(error)) } }
         }
     }

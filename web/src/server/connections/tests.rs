@@ -16,11 +16,11 @@ use tokio::{
 };
 
 #[derive(Clone)]
-struct Hurried;
+struct InstantTimer;
 
-struct Over;
+struct Elapsed;
 
-impl Future for Over {
+impl Future for Elapsed {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
@@ -28,15 +28,15 @@ impl Future for Over {
     }
 }
 
-impl Sleep for Over {}
+impl Sleep for Elapsed {}
 
-impl Timer for Hurried {
+impl Timer for InstantTimer {
     fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Over)
+        Box::pin(Elapsed)
     }
 
     fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Over)
+        Box::pin(Elapsed)
     }
 }
 
@@ -44,7 +44,7 @@ impl Timer for Hurried {
 async fn connection(says: &str, room: usize, router: Router) -> (DuplexStream, BoxFuture<'static, ()>) {
     let (mut near, far) = duplex(room);
     near.write_all(says.as_bytes()).await.unwrap();
-    (near, Box::pin(attend(far, (Ipv4Addr::LOCALHOST, 1).into(), router, Arc::default(), Hurried)))
+    (near, Box::pin(serve_connection(far, (Ipv4Addr::LOCALHOST, 1).into(), router, Arc::default(), InstantTimer)))
 }
 
 /// Returns `true` if the connection is closed, without waiting for external events.
@@ -64,7 +64,7 @@ fn here() -> Router {
 }
 
 #[tokio::test]
-async fn who_does_not_end_the_head_is_closed() {
+async fn incomplete_head_closes_connection() {
     for says in ["", "GET / HTTP/1.1\r\nhost: h", "GET / HTTP/1.1\r\nhost: here\r\n"] {
         let (_near, mut connection) = connection(says, 1 << 10, here()).await;
         assert!(is_over(&mut connection).await, "{says:?}");
@@ -72,7 +72,7 @@ async fn who_does_not_end_the_head_is_closed() {
 }
 
 #[tokio::test]
-async fn who_asks_is_answered_and_closed_when_nothing_follows() {
+async fn idle_connection_is_closed_after_response() {
     let (mut near, mut connection) = connection("GET / HTTP/1.1\r\nhost: here\r\n\r\n", 1 << 10, here()).await;
     assert!(is_over(&mut connection).await);
     let mut answer = String::new();
@@ -81,7 +81,7 @@ async fn who_asks_is_answered_and_closed_when_nothing_follows() {
 }
 
 #[tokio::test]
-async fn who_does_not_end_the_body_is_told() {
+async fn incomplete_body_gets_timeout_response() {
     let says = "POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 10\r\n\r\nhal";
     let (mut near, mut connection) = connection(says, 1 << 10, here()).await;
     assert!(is_over(&mut connection).await);
@@ -91,14 +91,14 @@ async fn who_does_not_end_the_body_is_told() {
 }
 
 #[tokio::test]
-async fn who_takes_nothing_is_closed() {
+async fn client_that_reads_nothing_is_closed() {
     let large = Router::new().route("/", get(async || "large ".repeat(100_000)));
     let (_near, mut connection) = connection("GET / HTTP/1.1\r\nhost: here\r\n\r\n", 64, large).await;
     assert!(is_over(&mut connection).await);
 }
 
 #[tokio::test]
-async fn who_listens_does_so_for_as_long_as_it_likes() {
+async fn event_stream_has_no_time_limit() {
     let (send, _) = broadcast::channel::<u64>(4);
     let heard = send.clone();
     let live = async move || {
@@ -125,7 +125,7 @@ async fn who_listens_does_so_for_as_long_as_it_likes() {
 }
 
 #[tokio::test]
-async fn an_address_has_so_many_connections() {
+async fn connections_per_address_are_limited() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let served = tokio::spawn(serve(listener, here(), Vec::new()));
@@ -137,7 +137,7 @@ async fn an_address_has_so_many_connections() {
         answer
     };
     let mut open = Vec::new();
-    for _ in 0..MOST_OF_ADDRESS {
+    for _ in 0..MAX_PER_ADDRESS {
         open.push(TcpStream::connect(address).await.unwrap());
     }
     assert_eq!(ask(TcpStream::connect(address).await.unwrap()).await, "");

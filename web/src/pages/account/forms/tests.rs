@@ -1,27 +1,34 @@
 use super::*;
 use alloy_json_abi::Function;
 
-fn asked(query: &[(&str, &str)]) -> Asked {
+fn submitted(query: &[(&str, &str)]) -> FormInput {
     let query: Vec<_> = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Asked::read(&query).unwrap()
+    FormInput::read(&query).unwrap()
 }
 
 #[test]
-fn the_end_of_an_address_is_read() {
-    let read =
-        asked(&[("f", "0xa9059cbb"), ("a0", "x"), ("a31", "y"), ("a32", "z"), ("b", "?"), ("value", " 1 "), ("first", "50")]);
+fn query_is_parsed() {
+    let read = submitted(&[
+        ("f", "0xa9059cbb"),
+        ("a0", "x"),
+        ("a31", "y"),
+        ("a32", "z"),
+        ("b", "?"),
+        ("value", " 1 "),
+        ("first", "50"),
+    ]);
     let values = BTreeMap::from([(0, "x".to_owned()), (31, "y".to_owned())]);
-    let expected = Asked { function: Some([0xa9, 0x05, 0x9c, 0xbb]), values, coins: "1".into(), from: None, first: 50 };
+    let expected = FormInput { function: Some([0xa9, 0x05, 0x9c, 0xbb]), values, coins: "1".into(), from: None, first: 50 };
     assert_eq!(read, expected);
-    assert_eq!(asked(&[("first", "99999999999999999999")]).first, 0);
-    assert_eq!(asked(&[("first", &usize::MAX.to_string())]).first, MOST_FIRST);
+    assert_eq!(submitted(&[("first", "99999999999999999999")]).first, 0);
+    assert_eq!(submitted(&[("first", &usize::MAX.to_string())]).first, MAX_OFFSET);
     for wrong in [("f", "transfer"), ("f", "0xa9059c"), ("from", "me")] {
-        assert!(Asked::read(&[(wrong.0.into(), wrong.1.into())]).is_err(), "{wrong:?}");
+        assert!(FormInput::read(&[(wrong.0.into(), wrong.1.into())]).is_err(), "{wrong:?}");
     }
 }
 
 #[test]
-fn what_was_typed_becomes_a_call() {
+fn input_is_encoded() {
     for (signature, typed, words) in [
         ("f(uint256)", &["5"][..], &["5"][..]),
         ("f(uint256,bool)", &["0x10", "true"], &["10", "1"]),
@@ -36,7 +43,7 @@ fn what_was_typed_becomes_a_call() {
     ] {
         let function = Function::parse(signature).unwrap();
         let values = typed.iter().map(|typed| (*typed).to_owned()).enumerate().collect();
-        let call = encode(&function, &Asked { values, ..Asked::default() }).unwrap();
+        let call = encode(&function, &FormInput { values, ..FormInput::default() }).unwrap();
         let expected: String = words.iter().map(|word| format!("{word:0>64}")).collect();
         assert_eq!(hex::encode(&call[4..]), expected, "{signature}");
         assert_eq!(call[..4], function.selector().0);
@@ -44,7 +51,7 @@ fn what_was_typed_becomes_a_call() {
 }
 
 #[test]
-fn what_cannot_be_read_names_its_field() {
+fn encode_error_names_its_field() {
     for (signature, typed, field) in [
         ("f(uint256)", &[""][..], 0),
         ("f(uint256)", &["1.5"], 0),
@@ -57,20 +64,21 @@ fn what_cannot_be_read_names_its_field() {
     ] {
         let function = Function::parse(signature).unwrap();
         let values = typed.iter().map(|typed| (*typed).to_owned()).enumerate().collect();
-        let wrong = encode(&function, &Asked { values, ..Asked::default() }).unwrap_err();
+        let wrong = encode(&function, &FormInput { values, ..FormInput::default() }).unwrap_err();
         assert_eq!(wrong.field, Some(field), "{signature} {typed:?} {wrong:?}");
-        assert!(wrong.problem.starts_with("this is no "), "{}", wrong.problem);
+        assert!(wrong.problem.starts_with("invalid "), "{}", wrong.problem);
     }
     let function = Function::parse("f(string)").unwrap();
-    let values = BTreeMap::from([(0, "x".repeat(MOST_TYPED + 1))]);
-    assert_eq!(encode(&function, &Asked { values, ..Asked::default() }).unwrap_err().problem, words::TOO_LONG);
+    let values = BTreeMap::from([(0, "x".repeat(MAX_INPUT_BYTES + 1))]);
+    assert_eq!(encode(&function, &FormInput { values, ..FormInput::default() }).unwrap_err().problem, texts::TOO_LONG);
 }
 
 #[test]
-fn every_field_has_a_label_of_its_own() {
+fn fields_have_distinct_labels() {
     let function = Function::parse("function f(address to, bool, string memory words) payable").unwrap();
-    let asked = Asked::default();
-    let form = Form { function: &function, page: "/p", button: words::SEND, currency: "CRN", asked: &asked, wrong: None };
+    let submitted = FormInput::default();
+    let form =
+        Form { function: &function, page: "/p", button: texts::SEND, currency: "CRN", submitted: &submitted, wrong: None };
     let shown = form.markup(html! {}).into_string();
     let ids: Vec<_> = shown.split("<label for=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert_eq!(ids.len(), 4);

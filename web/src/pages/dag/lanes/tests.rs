@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     indexer::dag::{AUTOBAHN, Round},
     pages::{
-        dag::{self, At, facts, table},
+        dag::{self, DagQuery, facts, table},
         parts,
         testing::{self, drawn},
     },
@@ -63,11 +63,11 @@ fn window(slots: Vec<LeaderSlot>, cars: Vec<DagVertex>) -> Window {
 }
 
 fn picture(window: &Window) -> String {
-    draw(window, &Picked::default()).into_string()
+    draw(window, &SelectedItem::default()).into_string()
 }
 
-fn panel(window: &Window, pick: Pick) -> String {
-    facts::of(window, &Picked::find(window, pick)).into_string()
+fn panel(window: &Window, pick: Selection) -> String {
+    facts::of(window, &SelectedItem::find(window, pick)).into_string()
 }
 
 fn columns(window: &Window) -> Vec<Option<u64>> {
@@ -79,63 +79,63 @@ fn named(digest: B256) -> String {
 }
 
 #[test]
-fn a_car_stands_in_its_lane_before_the_cut_that_was_decided_next() {
+fn car_is_drawn_before_next_cut() {
     let cars = vec![car(0, 1, 500), car(0, 2, 1_000), car(1, 1, 1_001), car(2, 1, 2_999), car(3, 1, 3_001)];
     let window = window(slots(), cars);
     assert_eq!(columns(&window), [Some(1), Some(1), Some(2), Some(3), None]);
-    let places = Places::of(&window);
+    let layout = Layout::of(&window);
     for (car, column) in window.cars.iter().zip(columns(&window)) {
-        let (left, width) = column.map_or(places.after, |slot| places.columns[&slot]);
-        let (x, y) = places.points[&car.digest];
+        let (left, width) = column.map_or(layout.after, |slot| layout.columns[&slot]);
+        let (x, y) = layout.points[&car.digest];
         assert!((left..left + width - 3).contains(&x), "{car:?} at {x}, its column at {left}, {width} wide");
-        assert_eq!(y, places.y(car.author));
+        assert_eq!(y, layout.y(car.author));
     }
-    assert!(places.points[&digest(0, 1)].0 < places.points[&digest(0, 2)].0, "what came first stands first");
-    assert!((0..3).all(|lane| places.y(lane) + places.row == places.y(lane + 1)));
+    assert!(layout.points[&digest(0, 1)].0 < layout.points[&digest(0, 2)].0, "what came first stands first");
+    assert!((0..3).all(|lane| layout.y(lane) + layout.row == layout.y(lane + 1)));
     let page = picture(&window);
     assert!(drawn(&page, &named(digest(0, 2))).contains("class=\"vertex ordered\""));
     assert!(drawn(&page, &named(digest(3, 1))).contains("class=\"vertex\""), "it waits for the next cut");
 }
 
 #[test]
-fn a_crowd_widens_its_column_and_nobody_hides_anybody() {
+fn crowded_column_is_wider() {
     let crowd = (1..=30).map(|place| car(2, place, 1_000 + place)).collect();
     let window = window(slots(), crowd);
-    let places = Places::of(&window);
-    let [first, (left, width), last] = [1, 2, 3].map(|slot| places.columns[&slot]);
+    let layout = Layout::of(&window);
+    let [first, (left, width), last] = [1, 2, 3].map(|slot| layout.columns[&slot]);
     assert_eq!((first.1, last), (COLUMN, (left + width, COLUMN)));
     assert!(width > COLUMN);
-    let stand: Vec<u64> = window.cars.iter().map(|car| places.points[&car.digest].0).collect();
+    let stand: Vec<u64> = window.cars.iter().map(|car| layout.points[&car.digest].0).collect();
     assert!(stand.is_sorted_by(|one, next| one < next), "{stand:?}");
     assert!(stand[0] >= left && stand[29] < left + width - 3, "{stand:?} between {left} and {width} further");
 }
 
 /// Position 4 of lane 1 is before the start of the picture.
 #[test]
-fn cars_are_linked_to_those_before_them_that_are_drawn() {
+fn cars_link_to_drawn_parents() {
     let window = window(slots(), vec![car(0, 1, 500), car(1, 5, 600), car(0, 2, 1_500)]);
-    let places = Places::of(&window);
-    let [(x, y), (to_x, to_y)] = [2, 1].map(|place| places.points[&digest(0, place)]);
-    assert_eq!(chain(&window, &places), format!("M{x} {y}L{to_x} {to_y}"));
+    let layout = Layout::of(&window);
+    let [(x, y), (to_x, to_y)] = [2, 1].map(|place| layout.points[&digest(0, place)]);
+    assert_eq!(chain(&window, &layout), format!("M{x} {y}L{to_x} {to_y}"));
 }
 
 #[test]
-fn what_is_selected_is_marked_and_so_is_what_it_builds_on() {
+fn selection_and_parents_are_marked() {
     let window = window(slots(), vec![car(0, 1, 500), car(1, 1, 600), car(0, 2, 1_500)]);
     let classes = |pick, id: &str| {
-        let page = draw(&window, &Picked::find(&window, pick)).into_string();
+        let page = draw(&window, &SelectedItem::find(&window, pick)).into_string();
         drawn(&page, id).split('"').nth(1).unwrap().to_owned()
     };
-    let car = Pick::Vertex(digest(0, 2));
+    let car = Selection::Vertex(digest(0, 2));
     assert_eq!(classes(car, &named(digest(0, 2))), "vertex ordered chosen");
     assert_eq!(classes(car, &named(digest(0, 1))), "vertex ordered parent");
     assert_eq!(classes(car, &named(digest(1, 1))), "vertex ordered");
-    assert_eq!(classes(Pick::Slot(2, 0), "s2-0"), "cut chosen");
-    assert_eq!(classes(Pick::Slot(2, 0), "s1-0"), "cut");
+    assert_eq!(classes(Selection::Slot(2, 0), "s2-0"), "cut chosen");
+    assert_eq!(classes(Selection::Slot(2, 0), "s1-0"), "cut");
 }
 
 #[test]
-fn a_cut_is_drawn_as_it_was_agreed_on() {
+fn cut_shows_fast_or_slow_path() {
     for (why, class, shape) in [
         ("fast in view 0", "cut", "<rect class=\"badge\""),
         ("slow in view 0", "cut is-slow", "l9 9-9 9-9-9z\""),
@@ -156,24 +156,24 @@ fn a_cut_is_drawn_as_it_was_agreed_on() {
 
 /// Autobahn never reports these two states, but a node might.
 #[test]
-fn what_was_not_agreed_on_is_a_gap() {
+fn undecided_slot_is_a_gap() {
     for status in [SlotStatus::Undecided, SlotStatus::Skipped] {
         let window = window(vec![agreed(1, "fast in view 0"), LeaderSlot { status, ..agreed(2, "slow") }], vec![]);
         let page = picture(&window);
-        assert!(page.contains("<title>Slot 2: not known here</title>"), "{status:?}: {page}");
+        assert!(page.contains("<title>Slot 2: unknown</title>"), "{status:?}: {page}");
         assert!(page.contains("id=\"s1-0\"") && !page.contains("id=\"s2-0\""), "{status:?}: {page}");
     }
 }
 
 #[test]
-fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
+fn panel_explains_rule_of_cut() {
     for (why, says) in [
-        ("fast in view 0", "all validators voted for the first leader"),
-        ("slow in view 0", "not all voted in time: a quorum voted for the first leader"),
-        ("fast in view 1", "earlier leaders of the slot were not answered in time. Then all voted"),
-        ("slow in view 12", "earlier leaders of the slot were not answered in time. Then a quorum voted"),
+        ("fast in view 0", "all validators voted for the cut of the first leader"),
+        ("slow in view 0", "not all validators voted in time: a quorum voted for the cut of the first leader"),
+        ("fast in view 1", "earlier leaders of the slot timed out. Then all validators voted"),
+        ("slow in view 12", "earlier leaders of the slot timed out. Then a quorum voted"),
     ] {
-        let panel = panel(&window(vec![agreed(1, why)], vec![]), Pick::Slot(1, 0));
+        let panel = panel(&window(vec![agreed(1, why)], vec![]), Selection::Slot(1, 0));
         assert!(panel.contains(&format!("<q>{why}</q> – {says}")), "{panel}");
         assert!(panel.contains("<dt>Slot</dt><dd>1</dd>") && panel.contains("<dt>Commit</dt><dd>1</dd>"), "{panel}");
     }
@@ -181,80 +181,80 @@ fn the_panel_says_how_a_cut_was_agreed_on_and_whether_leaders_were_silent() {
 
 /// Slot 2 was decided before slot 1, and nothing is known about slot 3.
 #[test]
-fn a_slot_of_which_nothing_is_known_is_a_gap() {
+fn unknown_slot_is_a_gap() {
     let window = window(vec![agreed(2, "fast in view 0")], vec![car(0, 1, 1_500), car(0, 2, 2_500)]);
     assert_eq!(columns(&window), [Some(2), None]);
     let page = picture(&window);
     assert_eq!(page.matches("class=\"gap\"").count(), 2);
     for number in [1, 3] {
-        assert!(page.contains(&format!("<title>Slot {number}: not known here</title>")), "{page}");
+        assert!(page.contains(&format!("<title>Slot {number}: unknown</title>")), "{page}");
     }
     assert!(!page.contains("id=\"s1-0\"") && !page.contains("id=\"s3-0\""), "{page}");
 }
 
 #[test]
-fn a_validator_that_signs_two_cars_for_one_place_is_shown_with_both() {
+fn equivocating_cars_are_both_drawn() {
     let other = DagVertex { digest: keccak256("another"), ..car(2, 1, 700) };
     let window = window(slots(), vec![car(1, 1, 650), car(2, 1, 700), other, car(2, 2, 800)]);
     let both = [digest(2, 1), keccak256("another")];
-    assert_eq!(contradicted(&window.cars), both.into());
-    let points = &Places::of(&window).points;
+    assert_eq!(equivocations(&window.cars), both.into());
+    let points = &Layout::of(&window).points;
     let [one, another] = both.map(|digest| points[&digest]);
     assert!(one.0 < another.0 && one.1 == another.1, "side by side: {one:?}, {another:?}");
     let page = picture(&window);
     for digest in both {
         let car = drawn(&page, &named(digest));
         assert!(
-            car.contains("<title>Car 1, Validator 2: 500 B, builds on 0, signed two proposals for one place</title>"),
+            car.contains("<title>Car 1, Validator 2: 500 B, parents: 0, equivocation: two proposals for one position</title>"),
             "{car}"
         );
     }
-    assert_eq!(page.matches(words::CONTRADICTION).count(), 2);
-    assert_eq!(table::lanes(&window).into_string().matches(words::CONTRADICTION).count(), 2);
+    assert_eq!(page.matches(texts::CONTRADICTION).count(), 2);
+    assert_eq!(table::lanes(&window).into_string().matches(texts::CONTRADICTION).count(), 2);
 }
 
 #[test]
-fn nothing_known_is_lanes_without_cars() {
+fn unknown_cars_leave_lanes_empty() {
     let window = window(vec![], vec![]);
     let page = picture(&window);
     assert_eq!((page.matches("class=\"lane\"").count(), page.matches("class=\"gap\"").count()), (4, 3));
     assert!(!page.contains("class=\"vertex") && !page.contains("class=\"cut"), "{page}");
-    assert_eq!(table::lanes(&window).into_string().matches(words::UNKNOWN).count(), 3);
+    assert_eq!(table::lanes(&window).into_string().matches(texts::UNKNOWN).count(), 3);
     let nobody = picture(&Window { lanes: true, ..Window::default() });
     assert_eq!((nobody.matches("class=\"lane\"").count(), nobody.matches("class=\"gap\"").count()), (0, 1));
 }
 
 #[tokio::test]
-async fn the_page_speaks_of_lanes_before_there_are_any() {
-    let filled = testing::filled().await;
+async fn empty_page_describes_lanes() {
+    let filled = testing::test_app().await;
     filled.introduce(AUTOBAHN);
-    let at = At { round: None, pick: None };
-    let page = dag::show(State(Arc::clone(&filled.site)), Query(at)).await.unwrap().0.into_string();
-    assert!(page.contains(words::EMPTY) && page.contains(words::WORDS_LANES[0].1), "{page}");
+    let at = DagQuery { round: None, pick: None };
+    let page = dag::show(State(Arc::clone(&filled.app)), Query(at)).await.unwrap().0.into_string();
+    assert!(page.contains(texts::EMPTY) && page.contains(texts::WORDS_LANES[0].1), "{page}");
 }
 
 #[test]
-fn what_came_after_the_newest_cut_is_in_the_table_as_well() {
+fn table_lists_unordered_cars() {
     let mut window = window(slots(), vec![car(0, 1, 500), car(3, 1, 3_500)]);
     let table = table::lanes(&window).into_string();
     let (waits, rest) = table.split_once("Car 1, Validator 3").unwrap();
-    assert!(waits.contains(words::NOT_CUT) && rest.contains("Car 1, Validator 0"), "{table}");
-    assert!(picture(&window).contains(words::NOT_CUT));
+    assert!(waits.contains(texts::NOT_CUT) && rest.contains("Car 1, Validator 0"), "{table}");
+    assert!(picture(&window).contains(texts::NOT_CUT));
     // If newer slots exist, no car waits; the remaining cars are second ones for their position.
     window.newest = 30;
-    assert!(picture(&window).contains(words::CAME_LATER) && !picture(&window).contains(words::NOT_CUT));
+    assert!(picture(&window).contains(texts::CAME_LATER) && !picture(&window).contains(texts::NOT_CUT));
     window.cars.truncate(1);
     for page in [picture(&window), table::lanes(&window).into_string()] {
-        assert!(!page.contains(words::CAME_LATER) && !page.contains(words::NOT_CUT), "{page}");
+        assert!(!page.contains(texts::CAME_LATER) && !page.contains(texts::NOT_CUT), "{page}");
     }
 }
 
 #[test]
-fn what_the_node_says_of_a_cut_is_text_and_nothing_else() {
+fn rule_of_cut_is_escaped() {
     let evil = "slow</title><script>alert(1)</script>\"\u{202e}\u{0}";
     let window = window(vec![agreed(1, evil)], vec![]);
-    let picked = Picked::find(&window, Pick::Slot(1, 0));
-    for part in [draw(&window, &picked), table::lanes(&window), facts::of(&window, &picked)] {
+    let selected = SelectedItem::find(&window, Selection::Slot(1, 0));
+    for part in [draw(&window, &selected), table::lanes(&window), facts::of(&window, &selected)] {
         let page = part.into_string();
         assert!(page.contains("slow&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;"), "{page}");
         assert!(!page.contains("<script") && !page.contains('\u{202e}') && !page.contains('\0'), "{page}");
@@ -273,89 +273,89 @@ fn signed() -> Window {
 }
 
 #[test]
-fn who_signed_for_what_is_selected_is_marked_in_its_lane() {
+fn signers_are_marked_in_their_lanes() {
     let window = signed();
-    let places = Places::of(&window);
-    let page = |pick| draw(&window, &Picked::find(&window, pick)).into_string();
+    let layout = Layout::of(&window);
+    let page = |pick| draw(&window, &SelectedItem::find(&window, pick)).into_string();
     let count = |page: &str, sign: &str| page.matches(&format!("class=\"sign {sign}\"")).count();
     let nothing = picture(&window);
     assert_eq!((count(&nothing, "voter"), count(&nothing, "certificate")), (0, 0), "{nothing}");
     let picks = [
-        (Pick::Slot(1, 0), 4, 0),
-        (Pick::Slot(2, 0), 3, 3),
-        (Pick::Slot(3, 0), 0, 0),
+        (Selection::Slot(1, 0), 4, 0),
+        (Selection::Slot(2, 0), 3, 3),
+        (Selection::Slot(3, 0), 0, 0),
         // The author's own copy has no sign.
-        (Pick::Vertex(digest(0, 1)), 1, 0),
-        (Pick::Vertex(digest(1, 1)), 0, 0),
+        (Selection::Vertex(digest(0, 1)), 1, 0),
+        (Selection::Vertex(digest(1, 1)), 0, 0),
     ];
     for (pick, votes, confirmations) in picks {
         let page = page(pick);
         assert_eq!((count(&page, "voter"), count(&page, "certificate")), (votes, confirmations), "{pick}: {page}");
     }
-    let cut = page(Pick::Slot(2, 0));
-    let (left, width) = places.columns[&2];
+    let cut = page(Selection::Slot(2, 0));
+    let (left, width) = layout.columns[&2];
     let x = left + width - 3;
     for lane in [0, 1, 3] {
-        let sign = triangle(x - BESIDE, places.y(lane)).into_string();
+        let sign = triangle(x - BESIDE, layout.y(lane)).into_string();
         assert!(cut.contains(&sign), "{sign} is not in {cut}");
     }
     for lane in [1, 2, 3] {
-        let sign = star(x + BESIDE, places.y(lane)).into_string();
+        let sign = star(x + BESIDE, layout.y(lane)).into_string();
         assert!(cut.contains(&sign), "{sign} is not in {cut}");
     }
-    let held = page(Pick::Vertex(digest(0, 1)));
-    let sign = triangle(places.points[&digest(0, 1)].0, places.y(2)).into_string();
+    let held = page(Selection::Vertex(digest(0, 1)));
+    let sign = triangle(layout.points[&digest(0, 1)].0, layout.y(2)).into_string();
     assert!(held.contains(&sign), "{sign} is not in {held}");
 }
 
 #[test]
-fn the_panel_names_who_voted_who_confirmed_and_who_holds_a_car() {
+fn panel_names_voters_and_holders() {
     let window = signed();
     let named = |validators: &[u64]| -> String {
         validators.iter().map(|validator| format!(" {}", parts::validator(*validator).into_string())).collect()
     };
-    let fast = panel(&window, Pick::Slot(1, 0));
+    let fast = panel(&window, Selection::Slot(1, 0));
     let votes = format!("<dt>Votes</dt><dd>4 of 4 validators, a quorum is 3:{}</dd>", named(&[0, 1, 2, 3]));
-    assert!(fast.contains(&votes) && !fast.contains(words::CONFIRMATIONS), "{fast}");
-    let slow = panel(&window, Pick::Slot(2, 0));
+    assert!(fast.contains(&votes) && !fast.contains(texts::CONFIRMATIONS), "{fast}");
+    let slow = panel(&window, Selection::Slot(2, 0));
     for (word, validators) in [("Votes", [0, 1, 3]), ("Confirmations", [1, 2, 3])] {
         let says = format!("<dt>{word}</dt><dd>3 of 4 validators, a quorum is 3:{}</dd>", named(&validators));
         assert!(slow.contains(&says), "{says} is not in {slow}");
     }
-    let untold = panel(&window, Pick::Slot(3, 0));
-    assert!(untold.contains("<dt>Votes</dt><dd>not known here</dd>") && !untold.contains(words::CONFIRMATIONS), "{untold}");
-    let held = panel(&window, Pick::Vertex(digest(0, 1)));
+    let untold = panel(&window, Selection::Slot(3, 0));
+    assert!(untold.contains("<dt>Votes</dt><dd>unknown</dd>") && !untold.contains(texts::CONFIRMATIONS), "{untold}");
+    let held = panel(&window, Selection::Vertex(digest(0, 1)));
     let says = format!("<dt>Held by</dt><dd>2 of 4 validators:{}</dd>", named(&[0, 2]));
     assert!(held.contains(&says), "{says} is not in {held}");
-    let untold = panel(&window, Pick::Vertex(digest(1, 1)));
-    assert!(untold.contains("<dt>Held by</dt><dd>not known here</dd>"), "{untold}");
+    let untold = panel(&window, Selection::Vertex(digest(1, 1)));
+    assert!(untold.contains("<dt>Held by</dt><dd>unknown</dd>"), "{untold}");
 }
 
 #[test]
-fn the_table_and_the_legend_have_them_as_well() {
+fn table_and_legend_show_signers() {
     let table = table::lanes(&signed()).into_string();
     for says in [
         "v1, committed: fast in view 0, voted by v0 v1 v2 v3<",
         "v2, committed: slow in view 0, voted by v0 v1 v3, confirmed by v1 v2 v3<",
         "v3, committed: slow in view 0<",
-        "Car 1, Validator 0: 500 B, builds on 0, held by v0 v2<",
-        "Car 1, Validator 1: 500 B, builds on 0<",
+        "Car 1, Validator 0: 500 B, parents: 0, held by v0 v2<",
+        "Car 1, Validator 1: 500 B, parents: 0<",
     ] {
         assert!(table.contains(says), "{says} is not in {table}");
     }
     assert_eq!(names(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), "9 validators", "a line stays one");
     let legend = table::legend(true).into_string();
-    assert!(legend.contains(words::SIGN_SIGNED) && legend.contains(words::SIGN_CONFIRMED), "{legend}");
+    assert!(legend.contains(texts::SIGN_SIGNED) && legend.contains(texts::SIGN_CONFIRMED), "{legend}");
 }
 
 /// There are four lanes.
 #[test]
-fn signers_that_no_committee_has_are_not_drawn() {
+fn unknown_signers_are_not_drawn() {
     let mut window = signed();
     window.rounds.get_mut(&1).unwrap().slots[0].voters = vec![3, 4, u64::MAX];
     window.cars[0].holders = vec![4, u64::MAX];
-    for (pick, votes) in [(Pick::Slot(1, 0), 1), (Pick::Vertex(digest(0, 1)), 0)] {
-        let page = draw(&window, &Picked::find(&window, pick)).into_string();
+    for (pick, votes) in [(Selection::Slot(1, 0), 1), (Selection::Vertex(digest(0, 1)), 0)] {
+        let page = draw(&window, &SelectedItem::find(&window, pick)).into_string();
         assert_eq!(page.matches("class=\"sign voter\"").count(), votes, "{pick}: {page}");
     }
 }

@@ -1,0 +1,297 @@
+//! Texts of the page that shows the consensus DAG.
+
+pub const TITLE: &str = "Consensus DAG";
+pub const LEAD: &str = "A circle is a batch of transactions that a validator proposed. Lines lead to its parent proposals. There are no \
+     separate vote messages: a proposal votes by its choice of parents.";
+pub const LEAD_LANES: &str = "Each validator has a lane. A circle is a car: a batch of transactions that other validators store as well. \
+     Leaders take turns to propose cuts through all lanes, drawn as vertical lines. A committed cut orders all cars \
+     up to it. A car is drawn before the first cut that was decided after the car arrived, because the node does not \
+     report the cars of a cut.";
+pub const NONE: &str = "No DAG data available.";
+pub const NONE_HINT: &str = "Only validators take part in consensus. A full node receives ordered blocks, so it has no DAG. Connect the \
+     explorer to a validator that keeps its consensus trace.";
+pub const EMPTY: &str = "No DAG data yet. An idle network proposes nothing: send a transaction.";
+/// Note about events that the node dropped; their number precedes it.
+pub const DROPPED: &str =
+    "events were dropped by the node's trace since the start of the node, so the picture may be incomplete.";
+pub const PICTURE: &str = "Proposals by validator and round, with their parents";
+/// Accessible name of the picture under Autobahn.
+pub const PICTURE_LANES: &str = "Lanes of cars with cuts";
+pub const ROUND: &str = "Round";
+pub const SLOT: &str = "Slot";
+pub const VALIDATOR: &str = "Validator";
+/// Name of a proposal in a lane; its position follows.
+pub const CAR: &str = "Car";
+pub const NOT_CUT: &str = "not ordered yet";
+/// Replaces [`NOT_CUT`] if newer slots exist. The column then contains cars whose position another car of the lane had taken.
+pub const CAME_LATER: &str = "late";
+pub const EARLIER: &str = "Previous";
+pub const LATER: &str = "Next";
+pub const NEWEST: &str = "Latest";
+pub const SHOW: &str = "Show";
+pub const SCRUB: &str = "Rounds";
+pub const FOLLOWS: &str = "Live: new rounds appear at the right. Arrow keys move the selection.";
+pub const FACTS: &str = "Selection";
+pub const FACTS_EMPTY: &str =
+    "Select a circle for the proposal and its parents. Select the shape around a leader for its votes and its verdict.";
+/// Note in the empty panel under Autobahn.
+pub const FACTS_EMPTY_LANES: &str = "Select a circle for the car, its parents and its holders. Select the sign on a cut for its leader, its votes and \
+     its rule.";
+pub const FACTS_GONE: &str = "The selected item is not in these rounds.";
+pub const TABLE: &str = "Show as table";
+pub const LEGEND: &str = "Legend";
+pub const SIGN_ORDERED: &str = "ordered proposal; size by bytes of transactions";
+pub const SIGN_WAITS: &str = "proposal that is not ordered yet";
+pub const SIGN_COMMITTED: &str = "square: leader, committed";
+pub const SIGN_SKIPPED: &str = "crossed diamond: leader, skipped";
+pub const SIGN_UNDECIDED: &str = "dashed ring: leader, undecided";
+pub const SIGN_VOTE: &str = "triangle: vote for the selected leader";
+pub const SIGN_CERTIFICATE: &str = "star: certificate, which has a quorum of votes as parents";
+pub const SIGN_CAR: &str = "car before the newest cut; size by bytes of transactions";
+pub const SIGN_CAR_WAITS: &str = "car after the newest cut";
+pub const SIGN_FAST: &str = "square and full line: cut committed on the fast path";
+pub const SIGN_SLOW: &str = "diamond and dashed line: cut committed on the slow path";
+pub const SIGN_SIGNED: &str = "triangle: voter for the selected cut, or holder of the selected car";
+pub const SIGN_CONFIRMED: &str = "star: confirmation of the selected cut, in the second phase of the slow path";
+pub const PROPOSES: &str = "proposes";
+pub const CASTS_VOTES: &str = "votes";
+pub const CERTIFIES: &str = "certifies";
+pub const FEW_EDGES: &str = "Only the lines of leaders and of the selected proposal are drawn, because the committee is large.";
+pub const EXPLAINED: &str = "Glossary";
+pub const DIGEST: &str = "Digest";
+pub const AUTHOR: &str = "Proposed by";
+pub const POSITION: &str = "Position in lane";
+pub const PARENTS: &str = "Parents";
+pub const CHILDREN: &str = "Children";
+pub const BYTES: &str = "Transactions";
+pub const PROPOSED: &str = "Signed";
+pub const ACCEPTED: &str = "Accepted";
+pub const LEADER: &str = "Leader";
+pub const VERDICT: &str = "Verdict";
+pub const WHY: &str = "Rule";
+pub const DECIDED: &str = "Decided";
+pub const PROPOSAL: &str = "Proposal";
+pub const VOTES: &str = "Votes";
+pub const CERTIFICATES: &str = "Certificates";
+pub const CONFIRMATIONS: &str = "Confirmations";
+pub const HOLDERS: &str = "Held by";
+pub const BLOCKS: &str = "Block";
+pub const COMMIT: &str = "Commit";
+pub const BATCH: &str = "Batch";
+pub const BLOCKS_HERE: &str = "Blocks of these rounds";
+pub const BLOCKS_NOTE: &str =
+    "Blocks with transactions that leaders of these rounds committed. Select a leader or a proposal for its own blocks.";
+pub const NO_BLOCK: &str = "none: without transactions, or not executed yet";
+pub const NO_VERTEX: &str = "unknown";
+pub const NO_BYTES: &str = "none";
+pub const NO_TRANSACTIONS: &str = "no transactions";
+pub const PROPOSALS: &str = "Proposals";
+pub const LEADERS: &str = "Leaders and verdicts";
+pub const CARS: &str = "Cars before the cut";
+pub const COMMITTED: &str = "committed";
+pub const SKIPPED: &str = "skipped";
+pub const UNDECIDED: &str = "undecided";
+pub const UNKNOWN: &str = "unknown";
+pub const NO_LEADERS: &str = "leaders not known yet";
+pub const CONTRADICTION: &str = "equivocation: two proposals for one position";
+pub const BAD_PICK: &str =
+    "Invalid selection: expected a digest (0x and 64 hexadecimal digits), AUTHOR-DIGEST of a batch, or ROUND.RANK of a leader.";
+
+/// Terms of Mahi-Mahi and their explanations.
+pub const WORDS: [(&str, &str); 6] = [
+    (
+        "Round",
+        "A validator makes one proposal per round. The proposal has parents from the previous round, from at least a \
+         quorum of validators. No validator waits for a particular other one, so a slow validator delays nothing.",
+    ),
+    (
+        "Leader",
+        "A common coin selects the leaders of a round a few rounds later. It needs shares of a quorum, so it is \
+         unknown before. The votes are cast by then: an attacker cannot delay exactly the proposals of the leaders.",
+    ),
+    (
+        "Vote",
+        "A proposal of the voting round votes for a leader by its links: the first proposal of the leader's round and \
+         author that they reach has the vote. A proposal of the next round with a quorum of votes as parents is a \
+         certificate.",
+    ),
+    (
+        "Commit",
+        "A leader's proposal is committed when a quorum of validators has certificates for it. The commit orders all \
+         proposals that its links reach and that are not ordered yet, oldest first. Blocks are cut from this order.",
+    ),
+    (
+        "Skip",
+        "A leader is skipped when a quorum does not vote for it, for example because its proposal was late. Nothing is \
+         lost: a later leader orders a late proposal.",
+    ),
+    (
+        "Undecided",
+        "The leader is neither committed nor skipped yet. The next committed leader decides: it commits the slot if \
+         its history has a certificate for it, and skips it otherwise. Later slots wait for the decision.",
+    ),
+];
+
+/// Terms of Autobahn and their explanations.
+pub const WORDS_LANES: [(&str, &str); 6] = [
+    (
+        "Lane and car",
+        "Each validator has a lane, to which it appends batches of transactions, called cars. A car is available once \
+         so many validators store it that at least one of them is honest. Lanes need no leader and grow even while \
+         consensus stalls.",
+    ),
+    (
+        "Slot",
+        "Positions in the order are numbered slots. Several slots run in parallel. The number of a slot is the number \
+         of its commit in blocks.",
+    ),
+    (
+        "Leader",
+        "The leaders of the slots rotate. A leader proposes a cut: the position of each lane up to which cars are \
+         ordered. A faster lane has more cars in a cut.",
+    ),
+    (
+        "Vote",
+        "Validators vote for the cut by message. Fast path: all validators vote in time, and the cut commits at once. \
+         Slow path: a quorum votes, and then confirms in a second phase.",
+    ),
+    (
+        "Commit",
+        "A committed cut orders all cars up to it that no earlier cut has ordered, lane by lane. So one cut catches up \
+         after an outage.",
+    ),
+    (
+        "Skip",
+        "Slots are never skipped. If a leader does not respond, the validators move to the next view of the slot, \
+         which has another leader. The rule of a cut names its view.",
+    ),
+];
+
+/// Prefixes of the engine's rules and their explanations. The first matching prefix applies.
+pub const RULES: [(&str, &str); 10] = [
+    ("direct:", "proposals of a quorum of validators are certificates for it, so the verdict is final."),
+    ("skipped: no block", "no proposal of the leader is known in this round, so it cannot have votes."),
+    ("skipped: no votes", "it has no votes, so it can never have a certificate."),
+    ("skipped: anchor", "its own votes did not decide. A later committed leader decides, and its history has no certificate."),
+    ("skipped:", "a quorum does not vote for it, so it can never have a certificate."),
+    ("anchor", "its own certificates did not decide. A later committed leader decides, and its history has a certificate."),
+    ("fast in view 0", "all validators voted for the cut of the first leader in time, so no second phase was needed."),
+    (
+        "slow in view 0",
+        "not all validators voted in time: a quorum voted for the cut of the first leader, and confirmed it in a \
+         second phase.",
+    ),
+    ("fast", "earlier leaders of the slot timed out. Then all validators voted for the cut of this leader in time."),
+    (
+        "slow",
+        "earlier leaders of the slot timed out. Then a quorum voted for the cut of this leader, and confirmed it in a \
+         second phase.",
+    ),
+];
+/// Explanation of a rule without an entry in [`RULES`].
+pub const OTHER_RULE: &str = "rule of the engine without a description here.";
+
+/// Error: no round is known yet.
+pub fn no_round_yet(round: &str) -> String {
+    format!("Round {round} not found: no rounds are known yet.")
+}
+
+/// A proposal in one sentence: position, author, size and number of parents.
+pub fn proposal(place: &str, author: u64, bytes: &str, parents: usize) -> String {
+    format!("{place}, {VALIDATOR} {author}: {bytes}, {}", builds_on(parents))
+}
+
+/// Number of parents of a proposal.
+pub fn builds_on(parents: usize) -> String {
+    format!("parents: {parents}")
+}
+
+/// A leader of Mahi-Mahi in one sentence.
+pub fn leader(round: u64, rank: u64, validator: u64, verdict: &str) -> String {
+    format!("{LEADER} {rank} of round {round}: validator {validator}, {verdict}")
+}
+
+/// A cut of Autobahn in one sentence.
+pub fn cut(slot: u64, leader: u64, verdict: &str) -> String {
+    format!("{SLOT} {slot}, {VALIDATOR} {leader} leads: {verdict}")
+}
+
+/// Rank of a leader whose round is already given.
+pub fn rank(rank: u64) -> String {
+    format!("rank {rank}")
+}
+
+/// Rank of a leader, shown beside its validator.
+pub fn rank_in_round(rank: u64) -> String {
+    format!("rank {rank} of its round")
+}
+
+/// Number of votes for a leader.
+pub fn votes(voters: usize, proposals: usize, round: u64, quorum: usize) -> String {
+    format!("{voters} of {proposals} proposals of round {round}, a quorum is {quorum}")
+}
+
+/// Number of certificates for a leader.
+pub fn certificates(count: usize, round: u64) -> String {
+    format!("{count} in round {round}")
+}
+
+/// Number of signers out of all validators.
+pub fn signers(signers: usize, validators: u64) -> String {
+    format!("{signers} of {validators} validators")
+}
+
+/// [`signers`] with the size of the quorum.
+pub fn signers_of_quorum(signers: usize, validators: u64, quorum: usize) -> String {
+    format!("{}, a quorum is {quorum}", self::signers(signers, validators))
+}
+
+/// Number of validators, if they are too many to name.
+pub fn validators(count: usize) -> String {
+    format!("{count} validators")
+}
+
+/// Holders of a car, in a sentence.
+pub fn held_by(names: &str) -> String {
+    format!("held by {names}")
+}
+
+/// Voters for a cut, in the table.
+pub fn voted_by(names: &str) -> String {
+    format!("voted by {names}")
+}
+
+/// Validators that confirmed a cut in the second step, in the table.
+pub fn confirmed_by(names: &str) -> String {
+    format!("confirmed by {names}")
+}
+
+/// Time between the signature of a proposal and its acceptance.
+pub fn after_signed(took: &str) -> String {
+    format!("{took} after signing")
+}
+
+/// Time between the signature of the leader's proposal and the verdict.
+pub fn after_leader_signed(took: &str) -> String {
+    format!("{took} after the leader signed its proposal")
+}
+
+/// Time between the arrival of the leader's proposal and the verdict, if another validator signed the proposal.
+pub fn after_leader_came(took: &str) -> String {
+    format!("{took} after the leader's proposal arrived")
+}
+
+/// Time between the arrival of a proposal and the verdict, in the table.
+pub fn after_came(took: &str) -> String {
+    format!("{took} after its proposal arrived")
+}
+
+/// Texts of the picture's script, by the names the script uses. The script replaces `{}` by a value.
+pub const SCRIPT: [(&str, &str); 6] = [
+    ("decidedAfterSigned", "decided {} ms after signing"),
+    ("decidedAfterCame", "decided {} ms after arrival"),
+    ("digest", "digest {}"),
+    ("parents", "parents: {}"),
+    ("accepted", "accepted {}"),
+    ("acceptedAfter", "{} ms after signing"),
+];

@@ -1,0 +1,108 @@
+//! Texts about the node, its peers and its chain.
+
+pub const NODE: &str = "Node";
+pub const NODE_NOTE: &str = "The node of this explorer, as reported by that node.";
+pub const CHAIN: &str = "Chain";
+pub const EXECUTION: &str = "Execution statistics";
+pub const SILENT: &str = "node unavailable";
+pub const VERSION: &str = "Client";
+pub const PEERS: &str = "Peers";
+pub const SYNCING: &str = "Sync status";
+pub const EXECUTED: &str = "Latest block";
+pub const CERTIFIED: &str = "Finalized block (certified)";
+pub const INDEXED: &str = "Indexed block";
+pub const TRACED: &str = "Indexed block with internal transactions";
+pub const NOT_TRACED: &str = "none: the node serves no traces, or the explorer does not request them";
+pub const IN_STEP: &str = "synced";
+/// Value of [`SYNCING`]; the current and the highest block number follow.
+pub const CATCHING_UP: &str = "syncing: block";
+pub const CHAIN_ID: &str = "Chain ID";
+pub const GENESIS: &str = "Genesis hash";
+pub const CURRENCY: &str = "Currency";
+pub const ENGINE: &str = "Consensus engine";
+pub const VALIDATORS: &str = "Validators";
+pub const QUORUM: &str = "Quorum";
+pub const EPOCH: &str = "Epoch";
+pub const COMMITTEE: &str = "Committee hash";
+pub const LATENCY: &str = "Time to finality";
+pub const NO_LATENCY: &str = "no block was certified while this explorer was running";
+pub const DEVELOPMENT: &str = "Development chain: one node orders and signs, and the chain can be reverted.";
+pub const PEERS_NOTE: &str = "Nodes connected to this node. A node reports its own version, which is not verified. Round-trip times are of the \
+     last ping; the interval is 20 seconds.";
+pub const PEER: &str = "Peer";
+pub const SOFTWARE: &str = "Version";
+pub const ROUND_TRIP: &str = "Round-trip time";
+pub const SINCE: &str = "Connected since";
+pub const OWN: &str = "this node";
+pub const NOT_SAID: &str = "unknown";
+pub const NOT_MEASURED: &str = "no ping yet";
+pub const FULL_NODE: &str = "full node";
+pub const UNNAMED: &str = "unknown node";
+/// Cell of two validators without a connection.
+pub const NO_LINK: &str = "not connected";
+pub const MATRIX: &str = "Latency between validators";
+pub const MATRIX_NOTE: &str =
+    "Round-trip time of a ping from the node of a row to the validator of a column, as reported by the node of the row.";
+pub const FROM: &str = "From";
+pub const SHADES: &str = "Legend:";
+pub const NO_COMMITTEE: &str = "Validators unknown: the node has not responded yet.";
+pub const SINCE_START: &str = "Since the start of the node:";
+
+/// Legend of a shade with an upper bound.
+pub fn below(ms: u64) -> String {
+    format!("below {ms} ms")
+}
+
+/// Legend of the last shade.
+pub fn from(ms: u64) -> String {
+    format!("at least {ms} ms")
+}
+
+/// Note below a table that is cut off.
+pub fn of_all(shown: usize, all: usize) -> String {
+    format!("{shown} of {all} shown; /api/v1/peers returns all.")
+}
+
+/// Note if the explorer queries the nodes of only some validators.
+pub fn missing_rows(asked: usize, all: usize) -> String {
+    format!(
+        "A node reports its own links only. The explorer queries the nodes of {asked} of {all} validators; add nodes with corniche \
+         explorer --also-ask URL."
+    )
+}
+
+/// A quorum in numbers.
+pub fn quorum(quorum: &str, all: &str) -> String {
+    format!("{quorum} of {all} signatures")
+}
+
+/// Median and 90th percentile of the last `blocks` certified blocks.
+pub fn latency(half: &str, most: &str, blocks: usize) -> String {
+    format!("median {half}, 90th percentile {most} (last {blocks} certified blocks)")
+}
+
+/// Transactions executed, skipped, refused and waiting.
+pub fn transactions(executed: &str, skipped: &str, refused: &str, waiting: &str) -> String {
+    format!("{executed} transactions executed, {skipped} ordered but skipped, {refused} rejected. {waiting} wait in the pool.")
+}
+
+/// Early results that were adopted, and their share of the executed transactions.
+pub fn adopted(adopted: &str, share: &str) -> String {
+    format!("{adopted} executed transactions ({share}) used a speculative result from before ordering.")
+}
+
+/// Runs after ordering, and the share of repeated runs.
+pub fn runs(runs: &str, again: &str, share: &str) -> String {
+    format!(
+        "{runs} executions after ordering. {again} of them ({share}) repeated a transaction, because an earlier transaction of the \
+         block wrote a value that it had read."
+    )
+}
+
+/// Runs before ordering, the share of them without a result, and transactions that did not run early.
+pub fn early(runs: &str, without: &str, share: &str, passed_over: &str) -> String {
+    format!(
+        "{runs} speculative executions before ordering; {without} of them ({share}) had no result. {passed_over} transactions were \
+         not executed speculatively, because the budget of their author was used up."
+    )
+}
